@@ -1,0 +1,16 @@
+"""The one exception a user can cause: its text is a sentence that says what to do."""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class UserError(ValueError):
+    """A mistake the user can mend; the command line prints it and exits with status 2."""
+
+
+def unknown_name(kind: str, name: str, known: Iterable[str]) -> UserError:
+    """Return the error for a name that is not in `known`, with the nearest match."""
+    known = sorted(known)
+    close = get_close_matches(name, known, n=1, cutoff=0.5)
+    hint = f"did you mean '{close[0]}'?" if close else f"choose one of: {', '.join(known)}."
+    return UserError(f"There is no {kind} called '{name}'; {hint}")

@@ -1,0 +1,90 @@
+"""Routing-by-agreement: one function, several exact implementations.
+
+v = dynamic_routing(u, W, num_iters=3)
+
+reference.py is Procedure 1 as the paper writes it. chunked.py computes the same function and
+gradient without ever forming the votes (see README.md in this folder).
+"""
+
+from typing import Literal
+
+from torch import Tensor
+
+from capsnet.ops.routing.chunked import route_chunked
+from capsnet.ops.routing.reference import RoutingTrace, route_votes, trace_votes, transform
+
+__all__ = ["RoutingTrace", "dynamic_routing", "dynamic_routing_votes", "routing_trace"]
+
+Gradient = Literal["full", "last"]
+Backend = Literal["auto", "reference", "fused"]
+
+
+def dynamic_routing(
+    u: Tensor,
+    W: Tensor,
+    num_iters: int = 3,
+    *,
+    bias: Tensor | None = None,
+    gradient: Gradient = "full",
+    leaky: bool = False,
+    backend: Backend = "auto",
+) -> Tensor:
+    """Return v [N, J, E] routed from u [N, I, D] through W [I, J, E, D] (Procedure 1).
+
+    bias [J, E] is added to s in every iteration. gradient="last" cuts the gradient in all but
+    the last iteration. leaky gives each lower capsule one more parent, which is dropped.
+    backend "reference" stores the votes, "fused" never does; "auto" takes the fastest.
+    """
+    _check(num_iters, gradient)
+    I, J, E, D = W.shape
+    if u.dim() != 3 or u.shape[1:] != (I, D):
+        raise ValueError(
+            f"u of shape {tuple(u.shape)} does not fit W of shape {tuple(W.shape)}; "
+            f"u must be [N, {I}, {D}]."
+        )
+    _check_bias(bias, J, E)
+    if backend not in ("auto", "reference", "fused"):
+        raise ValueError(f"backend must be 'auto', 'reference' or 'fused', not {backend!r}.")
+    if backend == "reference":
+        return route_votes(transform(u, W), num_iters, bias, gradient, leaky)
+    return route_chunked(u, W, num_iters, bias, gradient, leaky)
+
+
+def dynamic_routing_votes(
+    u_hat: Tensor,
+    num_iters: int = 3,
+    *,
+    bias: Tensor | None = None,
+    gradient: Gradient = "full",
+    leaky: bool = False,
+) -> Tensor:
+    """Return v [N, J, E] routed from votes u_hat [N, I, J, E] that come from elsewhere."""
+    _check(num_iters, gradient)
+    _check_bias(bias, *u_hat.shape[2:])
+    return route_votes(u_hat, num_iters, bias, gradient, leaky)
+
+
+def routing_trace(
+    u: Tensor,
+    W: Tensor,
+    num_iters: int = 3,
+    *,
+    bias: Tensor | None = None,
+    leaky: bool = False,
+) -> RoutingTrace:
+    """Return u_hat and b, c, s, v of every iteration of `dynamic_routing`, to look inside."""
+    _check(num_iters, "full")
+    _check_bias(bias, *W.shape[1:3])
+    return trace_votes(transform(u, W), num_iters, bias, leaky)
+
+
+def _check(num_iters: int, gradient: str) -> None:
+    if num_iters < 1:
+        raise ValueError(f"num_iters must be at least 1, not {num_iters}.")
+    if gradient not in ("full", "last"):
+        raise ValueError(f"gradient must be 'full' or 'last', not {gradient!r}.")
+
+
+def _check_bias(bias: Tensor | None, J: int, E: int) -> None:
+    if bias is not None and bias.shape != (J, E):
+        raise ValueError(f"bias of shape {tuple(bias.shape)} must be [{J}, {E}].")

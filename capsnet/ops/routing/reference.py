@@ -1,0 +1,75 @@
+"""Procedure 1, written down as in the paper, with the votes stored: the truth for all others.
+
+v = route_votes(transform(u, W), num_iters=3)
+"""
+
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from capsnet.ops.squash import squash
+
+
+class RoutingTrace(NamedTuple):
+    """What happened inside: the votes, and b, c, s, v stacked over the R iterations."""
+
+    u_hat: Tensor  # [N, I, J, E]
+    b: Tensor  # [R, N, I, J], the logits each iteration started from
+    c: Tensor  # [R, N, I, J]
+    s: Tensor  # [R, N, J, E]
+    v: Tensor  # [R, N, J, E]
+
+
+def transform(u: Tensor, W: Tensor) -> Tensor:
+    """Return the votes u_hat_j|i = W_ij u_i (Eq. 2): u [N, I, D], W [I, J, E, D] -> [N, I, J, E]."""
+    return torch.einsum("ijed,nid->nije", W, u)
+
+
+def couple(b: Tensor, leaky: bool) -> Tensor:
+    """Return c = softmax over the parents j of the logits b [N, I, J] (Eq. 3).
+
+    leaky adds one more parent with logit zero that takes its share and is dropped.
+    """
+    if leaky:
+        return F.pad(b, (1, 0)).softmax(dim=-1)[..., 1:]
+    return b.softmax(dim=-1)
+
+
+def route_votes(
+    u_hat: Tensor, num_iters: int, bias: Tensor | None, gradient: str, leaky: bool
+) -> Tensor:
+    """Return v [N, J, E] from the votes u_hat [N, I, J, E] by routing-by-agreement.
+
+    gradient="last" lets the gradient through the last iteration only.
+    """
+    b = u_hat.new_zeros(u_hat.shape[:3])
+    early = (lambda x: x.detach()) if gradient == "last" else (lambda x: x)
+    for _ in range(num_iters - 1):
+        _, _, v = iterate(early(u_hat), b, None if bias is None else early(bias), leaky)
+        b = b + torch.einsum("nije,nje->nij", early(u_hat), v)
+    _, _, v = iterate(u_hat, b, bias, leaky)
+    return v
+
+
+def iterate(
+    u_hat: Tensor, b: Tensor, bias: Tensor | None, leaky: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return c, s, v of one iteration: c = softmax_j(b), s_j = sum_i c_ij u_hat_j|i, v = squash(s)."""
+    c = couple(b, leaky)
+    s = torch.einsum("nij,nije->nje", c, u_hat)
+    if bias is not None:
+        s = s + bias
+    return c, s, squash(s)
+
+
+def trace_votes(u_hat: Tensor, num_iters: int, bias: Tensor | None, leaky: bool) -> RoutingTrace:
+    """Return everything that `route_votes` computes on its way."""
+    b = u_hat.new_zeros(u_hat.shape[:3])
+    steps = []
+    for _ in range(num_iters):
+        c, s, v = iterate(u_hat, b, bias, leaky)
+        steps.append((b, c, s, v))
+        b = b + torch.einsum("nije,nje->nij", u_hat, v)
+    return RoutingTrace(u_hat, *(torch.stack(x) for x in zip(*steps, strict=True)))
