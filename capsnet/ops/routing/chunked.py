@@ -15,7 +15,7 @@ from torch.autograd.function import once_differentiable
 
 from capsnet.ops.squash import squash
 
-CHUNK_ELEMENTS = 1 << 17  # J * N * i * D per chunk: half a megabyte in fp32, the size of an L2.
+CHUNK_ELEMENTS = 1 << 18  # J * N * i * D in a chunk: one megabyte in fp32, the size of an L2.
 
 
 def route_chunked(
@@ -96,7 +96,7 @@ class _Route(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         u, W, A, S = ctx.saved_tensors
-        I, J, E, D = W.shape
+        _, J, E, D = W.shape
         num_iters = len(S)
         chunks = _Chunks(u, W)
         du = [torch.zeros_like(uc) for uc in chunks.u]

@@ -23,7 +23,7 @@ class RoutingTrace(NamedTuple):
 
 
 def transform(u: Tensor, W: Tensor) -> Tensor:
-    """Return the votes u_hat_j|i = W_ij u_i (Eq. 2): u [N, I, D], W [I, J, E, D] -> [N, I, J, E]."""
+    """Return the votes u_hat_ij = W_ij u_i (Eq. 2): [N, I, D], [I, J, E, D] -> [N, I, J, E]."""
     return torch.einsum("ijed,nid->nije", W, u)
 
 
@@ -56,7 +56,7 @@ def route_votes(
 def iterate(
     u_hat: Tensor, b: Tensor, bias: Tensor | None, leaky: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return c, s, v of one iteration: c = softmax_j(b), s_j = sum_i c_ij u_hat_j|i, v = squash(s)."""
+    """Return one iteration: c = softmax_j(b), s_j = sum_i c_ij u_hat_ij, v = squash(s)."""
     c = couple(b, leaky)
     s = torch.einsum("nij,nije->nje", c, u_hat)
     if bias is not None:
