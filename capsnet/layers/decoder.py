@@ -1,0 +1,36 @@
+"""Decoder: the picture of one class capsule, all others masked out.
+
+pixels = Decoder(num_classes=10, dim=16, image_shape=(1, 28, 28))(v, which=labels)
+"""
+
+from itertools import pairwise
+from math import prod
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+
+class Decoder(nn.Module):
+    """Fully connected, ReLU between, sigmoid at the end: masked v [N, J, E] -> [N, C, H, W]."""
+
+    def __init__(
+        self,
+        num_classes: int,
+        dim: int,
+        image_shape: tuple[int, int, int],
+        hidden: tuple[int, ...] = (512, 1024),
+    ) -> None:
+        super().__init__()
+        self.image_shape = tuple(image_shape)
+        layers: list[nn.Module] = []
+        sizes = (num_classes * dim, *hidden)
+        for fan_in, fan_out in pairwise(sizes):
+            layers += [nn.Linear(fan_in, fan_out), nn.ReLU()]
+        layers += [nn.Linear(sizes[-1], prod(image_shape)), nn.Sigmoid()]
+        self.layers = nn.Sequential(*layers)
+
+    def forward(self, v: Tensor, which: Tensor) -> Tensor:
+        """Return the pictures of the classes `which`: [N] -> [N, C, H, W], [N, L] -> [N, L, …]."""
+        mask = F.one_hot(which, v.shape[1]).to(v.dtype).unsqueeze(-1)
+        masked = (v if which.dim() == 1 else v.unsqueeze(1)) * mask
+        return self.layers(masked.flatten(which.dim())).unflatten(-1, self.image_shape)
