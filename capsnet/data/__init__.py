@@ -1,0 +1,43 @@
+"""Data that lives on the device: verified sources, streams of batches, and one table of names.
+
+Usage: stream = capsnet.data.open_data("digits", "train", augment=Augment(shift=2))
+"""
+
+from capsnet.data.affine import AffineStream, CanvasStream
+from capsnet.data.augment import Augment
+from capsnet.data.datasets import Split, stratified
+from capsnet.data.folders import load_folder
+from capsnet.data.overlap import OverlapStream, bounding_box_overlap
+from capsnet.data.pictures import read_image
+from capsnet.data.registry import Entry, SplitName, find_data, list_data, open_data
+from capsnet.data.reports import DataReport, FileReport, check, fetch
+from capsnet.data.sources import Located, cache_folder, locate
+from capsnet.data.streams import Batch, ImageStream, Plan, Stream
+
+__all__ = [
+    "AffineStream",
+    "Augment",
+    "Batch",
+    "CanvasStream",
+    "DataReport",
+    "Entry",
+    "FileReport",
+    "ImageStream",
+    "Located",
+    "OverlapStream",
+    "Plan",
+    "Split",
+    "SplitName",
+    "Stream",
+    "bounding_box_overlap",
+    "cache_folder",
+    "check",
+    "fetch",
+    "find_data",
+    "list_data",
+    "load_folder",
+    "locate",
+    "open_data",
+    "read_image",
+    "stratified",
+]

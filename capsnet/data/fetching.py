@@ -1,0 +1,65 @@
+"""Fetching that never waits for the dead: what brings no byte for a few seconds is given up.
+
+Time-outs of sockets do not bound name look-ups or hosts with many addresses, so the download runs
+beside us and we watch whether its folder grows.
+
+Usage: download("https://host/file.gz", folder / "file.gz")
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from urllib.parse import urlsplit
+
+PATIENCE = 4.0
+
+
+class NoAnswer(OSError):
+    """A host that cannot be reached or has fallen silent."""
+
+
+def finishes(running: Callable[[], bool], folder: Path, patience: float) -> bool:
+    """Wait while `running` and `folder` grows; False if it stood still for `patience` seconds."""
+    size, since = -1, time.monotonic()
+    while running():
+        grown = _size(folder)
+        if grown != size:
+            size, since = grown, time.monotonic()
+        elif time.monotonic() - since > patience:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def _size(folder: Path) -> int:
+    total = 0
+    for path in folder.rglob("*"):
+        with suppress(OSError):
+            total += path.stat().st_size
+    return total
+
+
+def download(url: str, target: Path, patience: float = PATIENCE) -> None:
+    """Download `url` to the file `target`, or raise NoAnswer (silence) or OSError (a refusal)."""
+    import pooch
+    import requests
+
+    host = urlsplit(url).netloc
+    failures: list[Exception] = []
+
+    def work() -> None:
+        try:
+            pooch.HTTPDownloader(timeout=patience)(url, str(target), None)
+        except Exception as error:
+            failures.append(error)
+
+    worker = threading.Thread(target=work, daemon=True)
+    worker.start()
+    if not finishes(worker.is_alive, target.parent, patience):
+        raise NoAnswer(f"{host} does not answer")
+    if failures and isinstance(failures[0], requests.HTTPError):
+        raise OSError(f"{host} refuses {target.name} ({failures[0]})")
+    if failures:
+        raise NoAnswer(f"{host} cannot be reached")

@@ -1,0 +1,213 @@
+"""All data by name: what there is, and how a name becomes a stream on a device.
+
+A row of the table says how to load a split and how to make a stream of it; a new data set is one
+row. `folder:PATH`, or just the path of a folder, is an image folder.
+
+Usage: stream = open_data("mnist", "train", augment=Augment(shift=2), device="cuda")
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import torch
+
+from capsnet.data.affine import AffineStream, CanvasStream
+from capsnet.data.affnist import load_affnist
+from capsnet.data.augment import Augment
+from capsnet.data.datasets import Split, stratified
+from capsnet.data.digits import load_digits
+from capsnet.data.folders import load_folder
+from capsnet.data.mnist import load_fashion, load_mnist
+from capsnet.data.overlap import OverlapStream
+from capsnet.data.smallnorb import load_smallnorb
+from capsnet.data.sources import FASHION, MNIST, Source
+from capsnet.data.streams import ImageStream, Stream
+from capsnet.errors import UserError, unknown_name
+
+SplitName = Literal["train", "validation", "test"]
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the user asks of a data set; None is the data set's own default."""
+
+    folder: str | Path | None
+    image_size: int | None
+    channels: int | None
+    num_samples: int | None
+    augment: Augment | None
+    seed: int
+    training: bool
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A row of the table: what a data set is, and how it is loaded and streamed."""
+
+    name: str
+    description: str
+    licence: str
+    needs: str
+    load: Callable[[str, Request], Split] = field(repr=False)
+    stream: Callable[[Split, Request], Stream] = field(repr=False)
+    source: Source | None = field(default=None, repr=False)
+
+    @property
+    def takes_augment(self) -> bool:
+        """Whether training images may be augmented; other data moves them by its own rules."""
+        return self.stream in (_centred, _as_loaded)
+
+    @property
+    def resizes(self) -> bool:
+        """Whether `image_size` scales the pictures; for other data it is a canvas around them."""
+        return self.stream is _as_loaded
+
+
+def _digits(split: str, ask: Request) -> Split:
+    if ask.folder is not None:
+        raise UserError("The digits are inside the package and need no folder; leave it out.")
+    return load_digits(split)
+
+
+def _mnist(split: str, ask: Request) -> Split:
+    return load_mnist(split, ask.folder)
+
+
+def _fashion(split: str, ask: Request) -> Split:
+    return load_fashion(split, ask.folder)
+
+
+def _affnist(split: str, ask: Request) -> Split:
+    return load_affnist(_given_folder("affNIST", ask), split)
+
+
+def _smallnorb(split: str, ask: Request) -> Split:
+    folder = _given_folder("smallNORB", ask)
+    return load_smallnorb(folder, split, ask.channels or 2, ask.image_size)
+
+
+def _folder(split: str, ask: Request) -> Split:
+    assert ask.folder is not None
+    return load_folder(ask.folder, split, ask.image_size, ask.channels, ask.seed)
+
+
+def _given_folder(title: str, ask: Request) -> str | Path:
+    if ask.folder is None:
+        raise UserError(f"{title} cannot be downloaded; give the folder of its original files.")
+    return ask.folder
+
+
+def _centred(split: Split, ask: Request) -> Stream:
+    return ImageStream(_sample(split, ask), ask.augment, ask.image_size)
+
+
+def _as_loaded(split: Split, ask: Request) -> Stream:
+    return ImageStream(_sample(split, ask), ask.augment)
+
+
+def _overlaps(split: Split, ask: Request) -> Stream:
+    return OverlapStream(split, ask.num_samples or len(split), ask.image_size or 36)
+
+
+def _placed(split: Split, ask: Request) -> Stream:
+    return CanvasStream(_sample(split, ask), ask.image_size or 40)
+
+
+def _warped(split: Split, ask: Request) -> Stream:
+    num_samples = ask.num_samples or (len(split) if ask.training else None)
+    return AffineStream(split, num_samples, ask.image_size or 40)
+
+
+def _sample(split: Split, ask: Request) -> Split:
+    """Take num_samples images, seeded, with the classes' shares kept."""
+    if ask.num_samples is None:
+        return split
+    return split.subset(stratified(split.labels, ask.num_samples, ask.seed)[1])
+
+
+CC, INSIDE, FETCHED = (
+    "CC BY-SA 3.0",
+    "nothing: inside the package",
+    "one download, or files by hand",
+)
+MAT = "a folder with its .mat files"
+TABLE = (
+    Entry("digits", "6,000 digits of MNIST, 28×28", CC, INSIDE, _digits, _centred),
+    Entry("mnist", "70,000 handwritten digits, 28×28", CC, FETCHED, _mnist, _centred, MNIST),
+    Entry("fashion", "Fashion-MNIST, 28×28", "MIT", FETCHED, _fashion, _centred, FASHION),
+    Entry("multimnist", "two overlapping digits, 36×36", CC, "mnist", _mnist, _overlaps, MNIST),
+    Entry("multidigits", "two overlapping of the digits, 36×36", CC, INSIDE, _digits, _overlaps),
+    Entry("mnist40", "MNIST placed at random, 40×40", CC, "mnist", _mnist, _placed, MNIST),
+    Entry("affnist_style", "affNIST-style warps, 40×40", CC, "mnist", _mnist, _warped, MNIST),
+    Entry("affnist", "the original affNIST, 40×40", "none stated", MAT, _affnist, _centred),
+    Entry("smallnorb", "stereo toys, 96×96", "research only", MAT, _smallnorb, _as_loaded),
+)
+DATA = {entry.name: entry for entry in TABLE}
+FOLDER = Entry("folder:PATH", "pictures in PATH/CLASS", "yours", "a folder", _folder, _as_loaded)
+
+
+def list_data() -> list[Entry]:
+    """Return all rows of the table, the image folder last."""
+    return [*DATA.values(), FOLDER]
+
+
+def find_data(name: str, folder: str | Path | None = None) -> tuple[Entry, str | Path | None]:
+    """Return the row of a name, and the folder it reads from, if any."""
+    if name in DATA:
+        return DATA[name], folder
+    path = name.removeprefix("folder:")
+    if path == name and not Path(path).is_dir():
+        raise unknown_name("data set", name, [entry.name for entry in list_data()])
+    if folder is not None:
+        raise UserError(f"'{name}' is a folder already; leave the other folder out.")
+    return FOLDER, Path(path).expanduser()
+
+
+def open_data(
+    name: str,
+    split: SplitName,
+    *,
+    folder: str | Path | None = None,
+    augment: Augment | None = None,
+    device: torch.device | str = "cpu",
+    image_size: int | None = None,
+    channels: int | None = None,
+    num_samples: int | None = None,
+    holdout: int = 0,
+    seed: int = 0,
+) -> Stream:
+    """Return a stream of a data set's split on `device`.
+
+    `holdout` images, drawn by the seed with the classes' shares kept, leave "train" and are
+    "validation". `num_samples` takes that many images in the same way, or makes that many pairs
+    or versions. `image_size` is the canvas, or the size that folders and smallNORB are scaled to.
+    """
+    entry, folder = find_data(name, folder)
+    if split not in ("train", "validation", "test"):
+        raise unknown_name("split", split, ("train", "validation", "test"))
+    if augment is not None and split != "train":
+        raise UserError(f"Only training images are augmented; leave augment out for {split}.")
+    if augment is not None and not entry.takes_augment:
+        raise UserError(f"{entry.name} moves its images by its own rules; leave augment out.")
+    if split == "validation" and holdout < 1:
+        raise UserError("There is no validation split; hold out some training images for it.")
+    if num_samples is not None and num_samples < 1:
+        raise UserError(f"Cannot use {num_samples} images; ask for one or more.")
+    ask = Request(folder, image_size, channels, num_samples, augment, seed, split == "train")
+    data = entry.load("test" if split == "test" else "train", ask)
+    if holdout and split != "test":
+        rest, held = stratified(data.labels, holdout, seed)
+        data = data.subset(held if split == "validation" else rest)
+    return entry.stream(_with_channels(data, channels).to(device), ask)
+
+
+def _with_channels(split: Split, channels: int | None) -> Split:
+    """Show a grey split in several equal channels."""
+    has = split.image_shape[0]
+    if channels is None or channels == has:
+        return split
+    if has != 1 or channels < 1:
+        raise UserError(f"These images have {has} channels and cannot be made {channels}.")
+    return Split(split.images.expand(-1, channels, -1, -1), split.labels, split.classes)

@@ -1,0 +1,124 @@
+"""A stream: images that live on a device as bytes, and a way to make batches of them there.
+
+All random choices of an epoch are drawn at once (`plan`); a batch is a pure function of a slice
+of the plan, so that it can be captured in a CUDA graph, and any step can be made again.
+
+Usage:
+    plan = stream.plan(torch.Generator(stream.device).manual_seed(epoch))
+    batch = stream.batch({name: values[:128] for name, values in plan.items()})
+"""
+
+from typing import NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+
+from capsnet.data.augment import Augment, affine_theta, linear_map, place, warp
+from capsnet.data.datasets import Split
+from capsnet.errors import UserError
+
+Plan = dict[str, Tensor]
+
+
+class Batch(NamedTuple):
+    """Images [N, C, H, W] in [0, 1], labels [N, L], and each object alone [N, L, C, H, W]."""
+
+    images: Tensor
+    labels: Tensor
+    parts: Tensor
+
+
+class Stream(Protocol):
+    """What training and evaluation ask of data; see the module's text."""
+
+    split: Split
+    num_samples: int
+    num_labels: int
+    image_shape: tuple[int, int, int]
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The names of the classes."""
+        return self.split.classes
+
+    @property
+    def num_classes(self) -> int:
+        """The number of classes."""
+        return len(self.split.classes)
+
+    @property
+    def device(self) -> torch.device:
+        """Where images, plans and batches live."""
+        return self.split.images.device
+
+    def plan(self, generator: torch.Generator | None) -> Plan:
+        """Draw all choices of one epoch, tensors [num_samples, ...]; None is the test plan."""
+        ...
+
+    def batch(self, plan: Plan) -> Batch:
+        """Make the batch of a slice of a plan, tensors [N, ...]."""
+        ...
+
+
+def canvas_shape(split: Split, canvas: int | None, margin: int = 0) -> tuple[int, int, int]:
+    """Return (C, H, W) of images on a square canvas that must hold them and a margin around."""
+    channels, height, width = split.image_shape
+    need = max(height, width) + 2 * margin
+    if canvas is None:
+        return split.image_shape
+    if canvas < need:
+        around = f" with {margin} px around them" if margin else ""
+        raise UserError(
+            f"Images of {height}×{width}{around} do not fit a {canvas}×{canvas} canvas; "
+            f"ask for a size of {need} or more."
+        )
+    return channels, canvas, canvas
+
+
+class ImageStream(Stream):
+    """One object per image, centred on a square canvas if one is given; moved by `augment`."""
+
+    num_labels = 1
+
+    def __init__(
+        self, split: Split, augment: Augment | None = None, canvas: int | None = None
+    ) -> None:
+        self.split = split
+        self.augment = augment
+        self.num_samples = len(split)
+        self.image_shape = canvas_shape(split, canvas)
+
+    def plan(self, generator: torch.Generator | None) -> Plan:
+        """Draw "index" [M] and "shift" [M, 2] or "theta" [M, 2, 3]; None is in order, unmoved."""
+        num, device = self.num_samples, self.device
+        if generator is None:
+            return {"index": torch.arange(num, device=device)}
+        plan = {"index": torch.randperm(num, generator=generator, device=device)}
+        if self.augment is None:
+            return plan
+        reach = self.augment.shift
+        shift = torch.randint(-reach, reach + 1, (num, 2), generator=generator, device=device)
+        if not self.augment.affine:
+            return plan | {"shift": shift}
+        spread = torch.rand(num, 4, generator=generator, device=device) * 2 - 1
+        A = linear_map(
+            angle=spread[:, 0] * self.augment.rotate,
+            scale=1 + spread[:, 1:3] * self.augment.scale,
+            shear=spread[:, 3] * self.augment.shear,
+        )
+        theta = affine_theta(A, shift.flip(1), self.split.image_shape[1:], self.image_shape[1:])
+        return plan | {"theta": theta}
+
+    def batch(self, plan: Plan) -> Batch:
+        """Make the batch of a slice of a plan; its only part is the image itself."""
+        images = self.split.images[plan["index"]]
+        labels = self.split.labels[plan["index"]]
+        size = self.image_shape[1:]
+        if "theta" in plan:
+            images = warp(images.float(), plan["theta"], size)
+        elif "shift" in plan:
+            images = place(images, plan["shift"], size)
+        elif size != images.shape[2:]:
+            images = place(images, torch.zeros_like(plan["index"])[:, None].expand(-1, 2), size)
+        images = images.float() / 255
+        return Batch(images, labels[:, None], images[:, None])

@@ -1,0 +1,103 @@
+"""The readers of original formats, on small files written in those formats."""
+
+import gzip
+import struct
+
+import numpy as np
+import pytest
+import torch
+from scipy.io import savemat
+
+from capsnet.data.affnist import load_affnist
+from capsnet.data.smallnorb import STEMS, load_smallnorb, load_smallnorb_info
+from capsnet.errors import UserError
+
+MAGIC = {"u1": 0x1E3D4C55, "i4": 0x1E3D4C54}
+
+
+def norb_bytes(array):
+    sizes = [*array.shape, 1, 1][: max(array.ndim, 3)]
+    header = struct.pack("<ii", MAGIC[array.dtype.str[1:]], array.ndim)
+    return header + struct.pack(f"<{len(sizes)}i", *sizes) + array.tobytes()
+
+
+@pytest.fixture
+def norb(tmp_path):
+    rng = np.random.default_rng(0)
+    images = rng.integers(0, 256, (6, 2, 96, 96), dtype=np.uint8)
+    labels = np.array([0, 1, 2, 3, 4, 2], dtype="<i4")
+    info = rng.integers(0, 18, (6, 4)).astype("<i4")
+    stem = tmp_path / STEMS["train"]
+    stem.with_name(stem.name + "-dat.mat.gz").write_bytes(gzip.compress(norb_bytes(images)))
+    stem.with_name(stem.name + "-cat.mat").write_bytes(norb_bytes(labels))
+    stem.with_name(stem.name + "-info.mat").write_bytes(norb_bytes(info))
+    return tmp_path, images, labels, info
+
+
+def test_smallnorb_is_read_as_written(norb):
+    folder, images, labels, info = norb
+    split = load_smallnorb(folder, "train")
+    assert np.array_equal(split.images.numpy(), images)
+    assert np.array_equal(split.labels.numpy(), labels)
+    assert len(split.classes) == 5
+    assert np.array_equal(load_smallnorb_info(folder, "train").numpy(), info)
+
+
+def test_smallnorb_left_camera_and_size(norb):
+    folder, images, _, _ = norb
+    split = load_smallnorb(folder, "train", channels=1, size=48)
+    blocks = images[:, :1].reshape(6, 1, 48, 2, 48, 2).mean((3, 5))
+    assert np.abs(split.images.numpy() - blocks).max() <= 0.5
+    with pytest.raises(UserError, match="divides 96"):
+        load_smallnorb(folder, "train", size=50)
+
+
+def test_smallnorb_missing_or_damaged_files_are_named(norb):
+    folder = norb[0]
+    with pytest.raises(UserError, match=f"{STEMS['test']}-dat.mat"):
+        load_smallnorb(folder, "test")
+    cat = folder / f"{STEMS['train']}-cat.mat"
+    cat.write_bytes(cat.read_bytes()[:-3])
+    with pytest.raises(UserError, match="cut short"):
+        load_smallnorb(folder, "train")
+    cat.write_bytes(b"not a matrix, not at all")
+    with pytest.raises(UserError, match="not a NORB matrix"):
+        load_smallnorb(folder, "train")
+
+
+def write_affnist(path, images, labels):
+    path.parent.mkdir(exist_ok=True)
+    fields = {"image": images.reshape(len(images), 1600).T, "label_int": labels[None]}
+    savemat(path, {"affNISTdata": fields})
+
+
+@pytest.mark.parametrize("num", [1, 5])
+def test_affnist_is_read_as_written(tmp_path, num):
+    images = np.random.default_rng(0).integers(0, 256, (num, 40, 40), dtype=np.uint8)
+    labels = np.arange(num, dtype=np.uint8)
+    write_affnist(tmp_path / "test.mat", images, labels)
+    split = load_affnist(tmp_path, "test")
+    assert np.array_equal(split.images[:, 0].numpy(), images)
+    assert split.labels.tolist() == list(range(num))
+
+
+def test_affnist_batches_are_joined(tmp_path):
+    images = np.random.default_rng(0).integers(0, 256, (6, 40, 40), dtype=np.uint8)
+    for part in range(2):
+        rows = slice(3 * part, 3 * part + 3)
+        path = tmp_path / "training_and_validation_batches" / f"{part + 1}.mat"
+        write_affnist(path, images[rows], np.arange(6, dtype=np.uint8)[rows])
+    split = load_affnist(tmp_path, "train")
+    assert torch.equal(split.images[:, 0], torch.from_numpy(images))
+    assert split.labels.tolist() == list(range(6))
+
+
+def test_affnist_missing_or_other_files_are_named(tmp_path):
+    with pytest.raises(UserError, match=r"test\.mat"):
+        load_affnist(tmp_path, "test")
+    (tmp_path / "test.mat").write_bytes(b"this is no Matlab file")
+    with pytest.raises(UserError, match="not an affNIST file"):
+        load_affnist(tmp_path, "test")
+    savemat(tmp_path / "test.mat", {"other": np.zeros(3)})
+    with pytest.raises(UserError, match="not an affNIST file"):
+        load_affnist(tmp_path, "test")

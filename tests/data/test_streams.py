@@ -1,0 +1,226 @@
+import pytest
+import torch
+
+from capsnet.data import (
+    AffineStream,
+    Augment,
+    CanvasStream,
+    ImageStream,
+    OverlapStream,
+    Split,
+)
+from capsnet.data.affine import ink_boxes
+from capsnet.data.augment import affine_theta, linear_map, place, warp
+from capsnet.data.digits import load_digits
+from capsnet.errors import UserError
+
+
+def random_split(num=24, channels=2, height=7, width=6, num_classes=4):
+    images = torch.randint(1, 256, (num, channels, height, width), dtype=torch.uint8)
+    return Split(images, torch.arange(num) % num_classes, tuple("abcd"[:num_classes]))
+
+
+STREAMS = {
+    "plain": lambda: ImageStream(random_split()),
+    "shift": lambda: ImageStream(random_split(), Augment(shift=2)),
+    "warp": lambda: ImageStream(random_split(), Augment(2, 15.0, 0.1, 0.1), canvas=11),
+    "canvas": lambda: CanvasStream(random_split(), canvas=12),
+    "affine": lambda: AffineStream(random_split(), num_samples=37, canvas=14),
+    "overlap": lambda: OverlapStream(random_split(), num_samples=37, canvas=12, max_shift=2),
+}
+
+
+@pytest.fixture(params=STREAMS)
+def stream(request):
+    return STREAMS[request.param]()
+
+
+def seeded(seed):
+    return torch.Generator().manual_seed(seed)
+
+
+def test_batch_has_the_stated_form(stream):
+    for generator in (seeded(0), None):
+        plan = stream.plan(generator)
+        assert all(len(values) == stream.num_samples for values in plan.values())
+        batch = stream.batch({name: values[:5] for name, values in plan.items()})
+        assert batch.images.shape == (5, *stream.image_shape)
+        assert batch.labels.shape == (5, stream.num_labels)
+        assert batch.parts.shape == (5, stream.num_labels, *stream.image_shape)
+        assert batch.images.dtype == batch.parts.dtype == torch.float32
+        assert batch.labels.dtype == torch.int64
+        assert batch.images.min() >= 0 and batch.images.max() <= 1
+        assert batch.labels.min() >= 0 and batch.labels.max() < stream.num_classes
+
+
+def test_plan_is_decided_by_its_generator(stream):
+    first, again, other = (stream.plan(seeded(seed)) for seed in (5, 5, 6))
+    assert all(torch.equal(first[name], again[name]) for name in first)
+    assert not torch.equal(first["index"], other["index"])
+    test, test_again = stream.plan(None), stream.plan(None)
+    assert all(torch.equal(test[name], test_again[name]) for name in test)
+
+
+def test_batch_is_pure_and_each_sample_is_independent(stream):
+    plan = stream.plan(seeded(1))
+    whole = stream.batch(plan)
+    torch.manual_seed(99)
+    assert torch.equal(stream.batch(plan).images, whole.images)
+    alone = stream.batch({name: values[3:4] for name, values in plan.items()})
+    for one, all_of_them in zip(alone, whole, strict=True):
+        torch.testing.assert_close(one, all_of_them[3:4])
+
+
+def test_batch_compiles_as_one_graph(stream):
+    plan = stream.plan(seeded(1))
+    compiled = torch.compile(stream.batch, fullgraph=True, backend="eager")
+    torch.testing.assert_close(compiled(plan), stream.batch(plan))
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("name", ["plain", "shift", "overlap"])
+def test_batch_replays_in_a_cuda_graph(name):
+    split = random_split().to("cuda")
+    stream = {
+        "plain": lambda: ImageStream(split, Augment(rotate=5)),
+        "shift": lambda: ImageStream(split, Augment(shift=2)),
+        "overlap": lambda: OverlapStream(split, num_samples=24, canvas=12, max_shift=2),
+    }[name]()
+    assert stream.plan(None)["index"].device.type == "cuda"
+    first, second = (stream.plan(torch.Generator("cuda").manual_seed(i)) for i in range(2))
+    fixed = {key: values.clone() for key, values in first.items()}
+    stream.batch(fixed)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        out = stream.batch(fixed)
+    for key, values in second.items():
+        fixed[key].copy_(values)
+    graph.replay()
+    for replayed, direct in zip(out, stream.batch(second), strict=True):
+        assert torch.equal(replayed, direct)
+
+
+def test_every_image_comes_once_per_epoch():
+    stream = ImageStream(random_split(), Augment())
+    assert sorted(stream.plan(seeded(0))["index"].tolist()) == list(range(24))
+
+
+def test_evaluation_is_in_order_and_unmoved():
+    split = random_split()
+    for augment in (None, Augment(), Augment(rotate=10)):
+        stream = ImageStream(split, augment)
+        batch = stream.batch(stream.plan(None))
+        assert torch.equal(batch.images, split.images / 255)
+        assert torch.equal(batch.labels[:, 0], split.labels)
+
+
+def test_shift_moves_every_pixel_exactly_and_fills_with_black():
+    images = random_split(num=25).images
+    shifts = torch.cartesian_prod(torch.arange(-2, 3), torch.arange(-2, 3))
+    moved = place(images, shifts, (7, 6))
+    for image, out, (dy, dx) in zip(images, moved, shifts.tolist(), strict=True):
+        expected = torch.zeros_like(image)
+        for y in range(7):
+            for x in range(6):
+                if 0 <= y + dy < 7 and 0 <= x + dx < 6:
+                    expected[:, y + dy, x + dx] = image[:, y, x]
+        assert torch.equal(out, expected)
+
+
+def test_augmented_batch_is_the_planned_shift():
+    split = random_split()
+    stream = ImageStream(split, Augment(shift=3))
+    plan = stream.plan(seeded(2))
+    expected = place(split.images[plan["index"]], plan["shift"], (7, 6)) / 255
+    assert torch.equal(stream.batch(plan).images, expected)
+    assert plan["shift"].unique().tolist() == [-3, -2, -1, 0, 1, 2, 3]
+
+
+def test_canvas_puts_the_image_in_the_middle():
+    split = random_split(height=6, width=6)
+    stream = ImageStream(split, canvas=10)
+    images = stream.batch(stream.plan(None)).images
+    assert torch.equal(images[:, :, 2:8, 2:8], split.images / 255)
+    assert images.sum().item() == pytest.approx((split.images / 255).sum().item())
+
+
+def test_canvas_smaller_than_the_images_is_refused():
+    for make in (ImageStream, CanvasStream, AffineStream):
+        with pytest.raises(UserError, match="7 or more"):
+            make(random_split(), canvas=6)
+
+
+def matrix(num, angle=0.0, scale=(1.0, 1.0), shear=0.0):
+    return linear_map(
+        torch.full((num,), angle), torch.tensor([scale] * num), torch.full((num,), shear)
+    )
+
+
+def test_identity_warp_leaves_the_image():
+    images = random_split().images.float()
+    theta = affine_theta(matrix(24), torch.zeros(24, 2), (7, 6), (7, 6))
+    torch.testing.assert_close(warp(images, theta, (7, 6)), images, atol=1e-2, rtol=0)
+
+
+def test_warp_by_a_shift_is_the_exact_shift():
+    images = random_split().images
+    shift = torch.randint(-2, 3, (24, 2))
+    theta = affine_theta(matrix(24), shift.flip(1).float(), (7, 6), (11, 10))
+    torch.testing.assert_close(
+        warp(images.float(), theta, (11, 10)),
+        place(images, shift, (11, 10)).float(),
+        atol=1e-2,
+        rtol=0,
+    )
+
+
+def test_quarter_turn_is_rot90():
+    images = random_split(height=6, width=6).images.float()
+    theta = affine_theta(matrix(24, angle=90.0), torch.zeros(24, 2), (6, 6), (6, 6))
+    torch.testing.assert_close(
+        warp(images, theta, (6, 6)), images.rot90(-1, (2, 3)), atol=1e-2, rtol=0
+    )
+
+
+def test_scale_and_shear_move_a_pixel_where_they_should():
+    image = torch.zeros(1, 1, 41, 41)
+    image[0, 0, 20 + 5, 20 + 4] = 1  # 4 right of and 5 below the centre
+    A = matrix(1, scale=(2.0, 1.0), shear=0.4)  # x' = 2·4 + 0.4·5, y' = 5
+    out = warp(image, affine_theta(A, torch.zeros(1, 2), (41, 41), (41, 41)), (41, 41))
+    assert divmod(out.argmax().item(), 41) == (25, 30)
+
+
+def test_placed_digits_stay_whole_and_reach_everywhere():
+    split = random_split(num=400)
+    stream = CanvasStream(split, canvas=12)
+    for generator in (seeded(0), None):
+        plan = stream.plan(generator)
+        images = stream.batch(plan).images
+        whole = split.images[plan["index"]].sum((1, 2, 3))
+        torch.testing.assert_close((images * 255).sum((1, 2, 3)), whole.float())
+        boxes = ink_boxes(images)
+        assert boxes[:, 0].unique().tolist() == list(range(6))
+        assert boxes[:, 2].unique().tolist() == list(range(7))
+
+
+def test_affnist_style_digits_stay_on_the_canvas_and_differ():
+    split = load_digits("test").subset(range(50))
+    stream = AffineStream(split, num_samples=50 * 8)
+    plan = stream.plan(None)
+    assert torch.bincount(plan["index"]).tolist() == [8] * 50
+    images = stream.batch(plan).images
+    ink = images.sum((1, 2, 3)) / (split.images[plan["index"]] / 255).sum((1, 2, 3))
+    A = torch.linalg.inv(plan["theta"][:, :, :2] * (28 / 40))
+    # Nothing is cut off: ink grows as the area does, but for the error of interpolation.
+    assert ((ink / torch.linalg.det(A)) - 1).abs().max() < 0.12
+    assert torch.linalg.det(A).min() > 0.8**2 and torch.linalg.det(A).max() < 1.2**2
+    assert len(images.flatten(1).unique(dim=0)) == 400
+
+
+def test_bounds_of_augment_are_checked():
+    with pytest.raises(UserError):
+        Augment(shift=-1)
+    with pytest.raises(UserError):
+        Augment(scale=1.0)
