@@ -1,0 +1,41 @@
+"""Figures of the paper for any trained CapsNet, and the demo."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from matplotlib.figure import Figure
+
+from capsnet.data import Stream, open_data
+from capsnet.errors import UserError
+from capsnet.experiments.overlap import draw_overlap, open_overlaps
+from capsnet.experiments.perturbation import draw_perturbation
+from capsnet.experiments.reconstructions import draw_reconstructions
+from capsnet.experiments.routing import draw_routing
+from capsnet.files import whole_file
+from capsnet.models import CapsNet, Classifier
+
+FIGURES: dict[str, Callable[[CapsNet, Stream, int], Figure]] = {
+    "reconstructions": draw_reconstructions,
+    "perturbation": draw_perturbation,
+    "routing": draw_routing,
+    "overlap": draw_overlap,
+}
+
+
+def open_figure_data(
+    kind: str, model: Classifier, data: str, folder: Path | None = None
+) -> tuple[CapsNet, Stream]:
+    """Return the model as a CapsNet, and the test images a figure shows."""
+    if not isinstance(model, CapsNet):
+        raise UserError(f"{model.name} has no capsules to draw; choose a CapsNet.")
+    if kind == "overlap":
+        return model, open_overlaps(model, data, folder)
+    channels, size, _ = model.image_shape
+    stream = open_data(data, "test", folder=folder, image_size=size, channels=channels)
+    return model, stream
+
+
+def save_figure(figure: Figure, path: Path) -> None:
+    """Write a figure as PNG."""
+    with whole_file(path) as temporary:
+        figure.savefig(temporary, format="png", dpi=150, bbox_inches="tight")

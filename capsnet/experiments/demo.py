@@ -1,0 +1,55 @@
+"""The demo: a small CapsNet and a small CNN, the same digits, the same time."""
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from capsnet.errors import UserError
+from capsnet.experiments import FIGURES, open_figure_data, save_figure
+from capsnet.models.weights import find_model
+from capsnet.train.config import TrainConfig
+from capsnet.train.loop import Interrupted, train
+
+RECIPE = TrainConfig(data="digits", batch_size=64, lr=2e-3, schedule="linear", device="cpu")
+
+
+def run_demo(seconds: float, out: Path) -> None:
+    """Train both for about `seconds`, print their errors side by side, draw two figures."""
+    if seconds <= 0:
+        raise UserError("The training time must be greater than 0 seconds.")
+    print("Training a small CapsNet and a small CNN on 5,000 digits, for the same time each.")
+    results = {name: train_for(name, seconds, out) for name in ("capsnet_small", "cnn_small")}
+    weights = out / "capsnet_small"
+    model, _ = find_model(str(weights))
+    for kind in ("reconstructions", "perturbation"):
+        capsnet, stream = open_figure_data(kind, model, "digits")
+        save_figure(FIGURES[kind](capsnet, stream, 0), out / f"{kind}.png")
+
+    print(f"\n{'model':<16}{'test error':>12}{'training':>12}")
+    for name, result in results.items():
+        print(f"{name:<16}{result['error_percent']:>10.1f} %{result['seconds']:>10.0f} s")
+    print(
+        f"\nFigures: {out}/reconstructions.png and {out}/perturbation.png"
+        "\n\nTry next:"
+        f"\n  capsnet figure routing --weights {weights}      how the routing decides"
+        f"\n  capsnet predict YOUR.png --weights {weights} --invert --centre"
+        "\n  capsnet train --data YOUR_FOLDER --model capsnet_small     your own pictures"
+        "\n  capsnet train --model capsnet_mnist --data mnist           the paper's network"
+    )
+
+
+def train_for(model: str, seconds: float, out: Path) -> dict[str, Any]:
+    """Time one epoch, then train a fresh model for as many as fit into `seconds`."""
+    probe = run(replace(RECIPE, model=model, epochs=1, out=out / "probe"))
+    epochs = max(1, round(seconds / probe["seconds"]))
+    return run(replace(RECIPE, model=model, epochs=epochs, out=out / model))
+
+
+def run(config: TrainConfig) -> dict[str, Any]:
+    """Train in the folder of the config, replacing what is there."""
+    shutil.rmtree(config.folder, ignore_errors=True)
+    result = train(config)
+    if isinstance(result, Interrupted):
+        raise KeyboardInterrupt
+    return result

@@ -1,0 +1,47 @@
+"""How our figures look: grids of small pictures, and colours that everybody can tell apart."""
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from capsnet.data import Batch, Stream
+from capsnet.errors import UserError
+
+# Okabe and Ito's palette: distinguishable under all common colour blindness.
+ORANGE, SKY, GREEN, YELLOW, BLUE, RED, PINK = (
+    "#E69F00",
+    "#56B4E9",
+    "#009E73",
+    "#F0E442",
+    "#0072B2",
+    "#D55E00",
+    "#CC79A7",
+)
+
+
+def grid(rows: int, columns: int, cell: float = 0.75) -> tuple[Figure, np.ndarray]:
+    """Return a figure of rows × columns axes without ticks."""
+    figure = Figure(figsize=(columns * cell, rows * cell), layout="compressed")
+    axes = figure.subplots(rows, columns, squeeze=False)
+    for axis in axes.flat:
+        axis.set(xticks=[], yticks=[])
+        axis.spines[:].set_visible(False)
+    return figure, axes
+
+
+def show(axis: Axes, picture: Tensor) -> None:
+    """Show a picture [C, H, W] in [0, 1]: grey, colour, or the first channel of any other."""
+    pixels = picture.detach().cpu().numpy()
+    if len(pixels) == 3:
+        axis.imshow(pixels.transpose(1, 2, 0).clip(0, 1))
+    else:
+        axis.imshow(pixels[0], cmap="gray", vmin=0, vmax=1)
+
+
+def take(stream: Stream, index: int, count: int) -> Batch:
+    """Return up to `count` test images from number `index` on."""
+    if not 0 <= index < stream.num_samples:
+        raise UserError(f"There is no image {index}; choose 0 to {stream.num_samples - 1}.")
+    plan = stream.plan(None)
+    return stream.batch({name: x[index : index + count] for name, x in plan.items()})

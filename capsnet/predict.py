@@ -1,0 +1,65 @@
+"""What a trained model says of picture files.
+
+predict_files([Path("seven.jpg")], "runs/mine", invert=True, centre=True)[0]["decision"]
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from PIL import Image
+from torch import Tensor
+
+from capsnet.data import read_image
+from capsnet.errors import UserError
+from capsnet.files import whole_file
+from capsnet.models import CapsNet
+from capsnet.models.weights import find_model
+from capsnet.train.device import pick_device
+
+
+@torch.inference_mode()
+def predict_files(
+    files: Sequence[Path],
+    weights: str,
+    invert: bool = False,
+    centre: bool = False,
+    reconstruct: Path | None = None,
+    device: str = "auto",
+) -> list[dict[str, Any]]:
+    """Return file, decision, class lengths and, if asked for, the drawn picture of each file."""
+    model, card = find_model(weights)
+    classes = card["classes"]
+    if reconstruct is not None and not (isinstance(model, CapsNet) and model.decoder):
+        raise UserError(f"{model.name} has no decoder to draw with; leave --reconstruct out.")
+    channels, size, _ = model.image_shape
+    images = torch.stack([read_image(f, size, channels, invert, centre) for f in files])
+    where = pick_device(device)
+    output = model.to(where).eval()(images.to(where).float() / 255)
+    answers = []
+    for n, file in enumerate(files):
+        lengths = dict(zip(classes, output.lengths[n].tolist(), strict=True))
+        answer: dict[str, Any] = {
+            "file": str(file),
+            "decision": max(lengths, key=lambda name: lengths[name]),
+            "lengths": lengths,
+        }
+        if reconstruct is not None:
+            assert isinstance(model, CapsNet)
+            path = reconstruct / f"{file.stem}-reconstruction.png"
+            write_png(model.reconstruct(output.v[n : n + 1])[0], path)
+            answer["reconstruction"] = str(path)
+        answers.append(answer)
+    return answers
+
+
+def write_png(picture: Tensor, path: Path) -> None:
+    """Write a picture [C, H, W] in [0, 1] as PNG."""
+    pixels = (picture * 255).round().byte().permute(1, 2, 0).cpu().numpy()
+    if pixels.shape[2] == 2:
+        pixels = pixels[..., :1]
+    with whole_file(path) as temporary:
+        Image.fromarray(pixels.squeeze(-1) if pixels.shape[2] == 1 else pixels).save(
+            temporary, "PNG"
+        )

@@ -1,0 +1,1 @@
+"""Training: one frozen config, one loop, checkpoints that resume to the same result."""

@@ -1,0 +1,93 @@
+"""Checkpoints: all that a run needs to go on as if it had never stopped, in one file.
+
+Weights, optimizer, average, sums and random states are tensors; position, config, history and
+versions are JSON in the file's header, so that both are replaced in one move.
+"""
+
+import platform
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+import capsnet
+from capsnet.errors import UserError
+from capsnet.models.weights import load_tensors, save_tensors, set_weights
+from capsnet.train.config import TrainConfig, differences
+from capsnet.train.step import TrainStep
+
+CHECKPOINT = "checkpoint.safetensors"
+_MOMENTS = ("step", "exp_avg", "exp_avg_sq")  # the state of Adam, per parameter
+
+
+@dataclass
+class Position:
+    """Where a run is: steps done of the epoch, time spent, and one line per finished epoch."""
+
+    epoch: int = 0
+    step: int = 0  # within the epoch
+    seconds: float = 0.0
+    history: list[dict[str, Any]] = field(default_factory=list)
+
+
+def versions() -> dict[str, str]:
+    """Return the versions that a result depends on."""
+    return {
+        "capsnet": capsnet.__version__,
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+    }
+
+
+def save_checkpoint(folder: Path, step: TrainStep, config: TrainConfig, position: Position) -> None:
+    """Write the state of a run, replacing the one before."""
+    tensors: dict[str, Tensor] = {f"model.{k}": x for k, x in step.model.state_dict().items()}
+    for i, p in enumerate(step.params):
+        for moment in _MOMENTS:
+            tensors[f"adam.{moment}.{i}"] = step.optimizer.state[p][moment]
+    tensors |= {f"average.{i}": x for i, x in enumerate(step.average)}
+    tensors["sums"] = step.sums
+    tensors["random.cpu"] = torch.get_rng_state()
+    if step.cuda:
+        tensors["random.cuda"] = torch.cuda.get_rng_state(step.device)
+    record = {
+        "config": config.to_json(),
+        "device": step.device.type,
+        "epoch": position.epoch,
+        "step": position.step,
+        "seconds": position.seconds,
+        "history": position.history,
+        "versions": versions(),
+    }
+    save_tensors(folder / CHECKPOINT, tensors, record)
+
+
+def load_checkpoint(folder: Path, step: TrainStep, config: TrainConfig) -> Position:
+    """Set the state of a run from its folder and return where it stopped."""
+    path = folder / CHECKPOINT
+    if not path.exists():
+        raise UserError(f"There is no run to resume in {folder}; start it without --resume.")
+    tensors, record = load_tensors(path)
+    changed = differences(config, record["config"])
+    if changed:
+        raise UserError(
+            f"The run in {folder} was started with other settings ({'; '.join(changed)}); "
+            "repeat its command with --resume, or choose another --out."
+        )
+    prefix = "model."
+    weights = {k.removeprefix(prefix): x for k, x in tensors.items() if k.startswith(prefix)}
+    set_weights(step.model, weights, path)
+    for i, p in enumerate(step.params):
+        step.optimizer.state[p] = {
+            m: tensors[f"adam.{m}.{i}"].to(step.device if m != "step" or step.cuda else "cpu")
+            for m in _MOMENTS
+        }
+    for i, x in enumerate(step.average):
+        x.copy_(tensors[f"average.{i}"])
+    step.sums.copy_(tensors["sums"])
+    torch.set_rng_state(tensors["random.cpu"])
+    if step.cuda and "random.cuda" in tensors:
+        torch.cuda.set_rng_state(tensors["random.cuda"], step.device)
+    return Position(record["epoch"], record["step"], record["seconds"], record["history"])

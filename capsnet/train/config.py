@@ -1,0 +1,130 @@
+"""TrainConfig: everything that determines a run; the only source of defaults and of help texts.
+
+train(TrainConfig(model="capsnet_small", data="digits", epochs=20))
+"""
+
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, Literal
+
+from capsnet.errors import UserError
+
+# Fields that may differ between a run and its continuation: they change where, not what.
+_FREE = {"resume", "device", "out", "data_folder", "tensorboard", "checkpoint_seconds"}
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """Train a model; the test set is read once, at the end.
+
+    Example: capsnet train --model capsnet_small --data digits --epochs 20
+    """
+
+    model: str = "capsnet_mnist"
+    """Name of the model ('capsnet models' lists them)."""
+    data: str = "mnist"
+    """Name of the data set ('capsnet data list'), or a folder of images root/CLASS/*.png."""
+    out: Path | None = None
+    """Folder of the run; by default runs/MODEL-DATA-seedSEED."""
+    resume: bool = False
+    """Continue the run in the folder, to the same result as if it had never stopped."""
+    options: tuple[str, ...] = ()
+    """Options of the model as NAME=VALUE, e.g. num_iters=1 leaky=True 'decoder=()'."""
+
+    epochs: int = 50
+    """Passes over the training data."""
+    batch_size: int = 128
+    """Images in one step; the last batch of an epoch is filled up from its beginning."""
+    seed: int = 0
+    """Seed of weights, order and augmentation."""
+    holdout: int = 0
+    """Training images set apart, evenly over the classes, and evaluated after every epoch."""
+
+    lr: float = 1e-3
+    """Learning rate of Adam at the start."""
+    schedule: Literal["paper", "linear", "cosine", "constant"] = "paper"
+    """paper: lr · lr_decay^(step / lr_decay_steps), not below 1e-6; linear and cosine end at 0."""
+    lr_decay: float = 0.96
+    """Factor of the paper's schedule."""
+    lr_decay_steps: int = 2000
+    """Steps in which the paper's schedule multiplies once by lr_decay."""
+    averaging: float = 0.0
+    """Decay of the running average of the weights, which is then evaluated and kept; 0: none."""
+
+    reconstruction_weight: float = 0.0005
+    """Weight of the sum of squared pixel differences in the loss of a model with a decoder."""
+    average_classes: bool = False
+    """Divide the margin loss by twice the number of classes, as the authors' code does."""
+
+    shift: int | None = None
+    """Random shift in pixels, each direction; by default 2, the paper's, for plain images."""
+    rotate: float = 0.0
+    """Random rotation in degrees, each direction."""
+    scale: float = 0.0
+    """Random change of scale, as a fraction up and down."""
+    shear: float = 0.0
+    """Random shear, each direction."""
+    num_samples: int | None = None
+    """Training images to use, evenly over the classes, or overlapping pairs to draw per epoch."""
+
+    data_folder: Path | None = None
+    """Folder with the data set's files, if you placed them by hand."""
+    image_size: int | None = None
+    """Side in pixels that images of a folder are brought to."""
+    channels: int | None = None
+    """1 for grey or 3 for colour images of a folder; by default what the files are."""
+
+    device: str = "auto"
+    """auto, cpu, cuda or cuda:N."""
+    precision: Literal["auto", "fp32", "bf16"] = "auto"
+    """Arithmetic of the layers; weights are kept in fp32. auto: bf16 on a GPU, fp32 on a CPU."""
+    compile: bool = False
+    """Compile the step with torch.compile: slow to start, faster to run."""
+    tensorboard: bool = False
+    """Write scalars, images and the graph for TensorBoard into the run's folder."""
+    checkpoint_seconds: float = 60.0
+    """Seconds between checkpoints."""
+
+    def __post_init__(self) -> None:
+        _require(self.epochs >= 1, "epochs must be at least 1")
+        _require(self.batch_size >= 1, "batch-size must be at least 1")
+        _require(self.lr > 0, "lr must be greater than 0")
+        _require(0 < self.lr_decay <= 1, "lr-decay must be in (0, 1]")
+        _require(self.lr_decay_steps >= 1, "lr-decay-steps must be at least 1")
+        _require(0 <= self.averaging < 1, "averaging must be at least 0 and less than 1")
+        _require(self.reconstruction_weight >= 0, "reconstruction-weight must not be negative")
+        _require(self.holdout >= 0, "holdout must not be negative")
+        _require(self.shift is None or self.shift >= 0, "shift must not be negative")
+        _require(0 <= self.scale < 1, "scale must be at least 0 and less than 1")
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the run."""
+        data = Path(self.data).name
+        return self.out or Path("runs") / f"{self.model}-{data}-seed{self.seed}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields as plain JSON values."""
+        return {
+            key: str(value) if isinstance(value, Path) else value
+            for key, value in asdict(self).items()
+        }
+
+
+def differences(config: TrainConfig, saved: dict[str, Any]) -> list[str]:
+    """Return what a continuation would change against the saved config, as 'name: old -> new'."""
+    current = config.to_json()
+    return [
+        f"{f.name}: {saved.get(f.name)} -> {current[f.name]}"
+        for f in fields(config)
+        if f.name not in _FREE and _plain(current[f.name]) != _plain(saved.get(f.name))
+    ]
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _require(condition: bool, sentence: str) -> None:
+    if not condition:
+        raise UserError(f"{sentence}.")

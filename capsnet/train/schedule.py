@@ -1,0 +1,28 @@
+"""What changes from step to step: the learning rate and the weight of the running average."""
+
+from math import cos, pi
+
+from capsnet.train.config import TrainConfig
+
+
+def learning_rate(config: TrainConfig, step: int, total_steps: int) -> float:
+    """Return the learning rate of step 0 … total_steps - 1."""
+    if config.schedule == "paper":
+        return max(config.lr * config.lr_decay ** (step / config.lr_decay_steps), 1e-6)
+    done = step / total_steps
+    return (
+        config.lr
+        * {
+            "linear": 1 - done,
+            "cosine": (1 + cos(pi * done)) / 2,
+            "constant": 1.0,
+        }[config.schedule]
+    )
+
+
+def average_weight(config: TrainConfig, step: int) -> float:
+    """Return how much of the weights after `step` goes into the average: 1 at first, then less.
+
+    The growing window keeps the untrained weights of the first steps out of the average.
+    """
+    return 1 - min(config.averaging, step / (step + 10))

@@ -1,0 +1,89 @@
+"""One training step: augment, forward, loss, backward, Adam, weight average.
+
+On a GPU the whole step is captured once as a CUDA graph and replayed; nothing in it waits for
+the host. Random choices come in as a slice of the epoch's plan, so the step itself has none
+but dropout.
+"""
+
+import torch
+from torch import Tensor
+
+from capsnet.data import Stream
+from capsnet.models import Classifier
+from capsnet.train.config import TrainConfig
+from capsnet.train.objectives import OBJECTIVES
+
+WARM_UP = 3  # steps run eagerly before the capture, so that libraries choose their kernels
+
+
+class TrainStep:
+    """Holds what a step changes: weights, optimizer, average, and the sums of loss and errors."""
+
+    def __init__(
+        self, model: Classifier, stream: Stream, config: TrainConfig, precision: torch.dtype
+    ) -> None:
+        self.model, self.stream, self.config = model, stream, config
+        self.device = stream.device
+        self.cuda = self.device.type == "cuda"
+        self.autocast = torch.autocast(
+            self.device.type, precision, enabled=precision != torch.float32, cache_enabled=False
+        )
+        objective = OBJECTIVES[model.objective]
+        self.objective = torch.compile(objective) if config.compile else objective
+        self.params: list[Tensor] = list(model.parameters())
+        self.lr = torch.tensor(config.lr, device=self.device)
+        self.optimizer = torch.optim.Adam(self.params, self.lr, fused=True, capturable=self.cuda)
+        self.average_weight = torch.ones((), device=self.device)
+        self.average = [p.detach().clone() for p in self.params] if config.averaging else []
+        self.sums = torch.zeros(3, dtype=torch.float64, device=self.device)  # loss, wrong, images
+        self.graph: torch.cuda.CUDAGraph | None = None
+        self.inputs: dict[str, Tensor] = {}
+        self.warmed_up = 0
+
+    def __call__(self, plan: dict[str, Tensor], lr: float, average_weight: float) -> None:
+        """Train on the images that this slice of a plan describes."""
+        self.lr.fill_(lr)
+        self.average_weight.fill_(average_weight)
+        if not self.cuda:
+            self._run(plan)
+        elif self.graph is not None:
+            for name, value in plan.items():
+                self.inputs[name].copy_(value)
+            self.graph.replay()
+        else:
+            self._run_and_capture(plan)
+
+    def take_sums(self) -> tuple[float, float]:
+        """Return mean loss and error rate since the last call, and start anew; waits for a GPU."""
+        loss, errors, images = self.sums.tolist()
+        self.sums.zero_()
+        return loss / max(images, 1), errors / max(images, 1)
+
+    def _run(self, plan: dict[str, Tensor]) -> None:
+        batch = self.stream.batch(plan)
+        with self.autocast:
+            loss, errors = self.objective(self.model, batch, self.config)
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+        with torch.no_grad():
+            if self.average:
+                change = torch._foreach_sub(self.params, self.average)
+                torch._foreach_mul_(change, self.average_weight)
+                torch._foreach_add_(self.average, change)
+            count = errors.new_full((), len(errors), dtype=torch.float64)
+            self.sums += torch.stack([loss.detach() * count, errors.sum(), count])
+
+    def _run_and_capture(self, plan: dict[str, Tensor]) -> None:
+        side = torch.cuda.Stream(self.device)
+        side.wait_stream(torch.cuda.current_stream(self.device))
+        with torch.cuda.stream(side):
+            self._run(plan)
+        torch.cuda.current_stream(self.device).wait_stream(side)
+        self.warmed_up += 1
+        if self.warmed_up == WARM_UP:
+            self.inputs = {name: value.clone() for name, value in plan.items()}
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                self._run(self.inputs)
+            self.graph = graph
