@@ -11,6 +11,7 @@ from capsnet.models.weights import find_model
 from capsnet.train.config import TrainConfig
 from capsnet.train.loop import Interrupted, train
 
+MIN_EPOCHS = 12  # a good classifier also on a machine that is busy with other work
 RECIPE = TrainConfig(data="digits", batch_size=64, lr=2e-3, schedule="linear", device="cpu")
 
 
@@ -40,9 +41,9 @@ def run_demo(seconds: float, out: Path) -> None:
 
 
 def train_for(model: str, seconds: float, out: Path) -> dict[str, Any]:
-    """Time one epoch, then train a fresh model for as many as fit into `seconds`."""
+    """Time one epoch, then train a fresh model for as many as fit into `seconds`, but 12 at least."""
     probe = run(replace(RECIPE, model=model, epochs=1, out=out / "probe"))
-    epochs = max(1, round(seconds / probe["seconds"]))
+    epochs = max(MIN_EPOCHS, round(seconds / probe["seconds"]))
     return run(replace(RECIPE, model=model, epochs=epochs, out=out / model))
 
 
