@@ -11,6 +11,8 @@ from pathlib import Path
 
 from capsnet.errors import UserError
 
+PREFIX = ".unfinished-"
+
 
 @contextmanager
 def whole_file(path: Path | str) -> Iterator[Path]:
@@ -23,7 +25,7 @@ def whole_file(path: Path | str) -> Iterator[Path]:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(
-            dir=path.parent, prefix=f".{path.name}.", suffix=path.suffix
+            dir=path.parent, prefix=f"{PREFIX}{path.name}.", suffix=path.suffix
         )
         os.close(handle)
         temporary = Path(name)
@@ -40,6 +42,24 @@ def whole_file(path: Path | str) -> Iterator[Path]:
     finally:
         if temporary is not None:
             temporary.unlink(missing_ok=True)
+
+
+def clear_leftovers(folder: Path) -> None:
+    """Remove what a process that was killed while writing left in a folder of its own."""
+    for path in folder.glob(f"{PREFIX}*"):
+        path.unlink(missing_ok=True)
+
+
+def append_line(path: Path, line: str) -> None:
+    """Add one line to a file of results."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("a", encoding="utf-8") as file:
+            file.write(line + "\n")
+    except OSError as error:
+        raise UserError(
+            f"Could not write {path}: {error.strerror}; choose a file you can write to."
+        ) from error
 
 
 def write_text(path: Path | str, text: str) -> None:

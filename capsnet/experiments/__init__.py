@@ -13,6 +13,7 @@ from capsnet.experiments.reconstructions import draw_reconstructions
 from capsnet.experiments.routing import draw_routing
 from capsnet.files import whole_file
 from capsnet.models import CapsNet, Classifier
+from capsnet.train.evaluate import check_fit
 
 FIGURES: dict[str, Callable[[CapsNet, Stream, int], Figure]] = {
     "reconstructions": draw_reconstructions,
@@ -28,10 +29,13 @@ def open_figure_data(
     """Return the model as a CapsNet, and the test images a figure shows."""
     if not isinstance(model, CapsNet):
         raise UserError(f"{model.name} has no capsules to draw; choose a CapsNet.")
-    if kind == "overlap":
-        return model, open_overlaps(model, data, folder)
     channels, size, _ = model.image_shape
-    stream = open_data(data, "test", folder=folder, image_size=size, channels=channels)
+    stream: Stream
+    if kind == "overlap":
+        stream = open_overlaps(model, data, folder)
+    else:
+        stream = open_data(data, "test", folder=folder, image_size=size, channels=channels)
+    check_fit(model, stream)
     return model, stream
 
 

@@ -41,7 +41,7 @@ def run_demo(seconds: float, out: Path) -> None:
 
 
 def train_for(model: str, seconds: float, out: Path) -> dict[str, Any]:
-    """Time one epoch, then train a fresh model for as many as fit into `seconds`, but 12 at least."""
+    """Time one epoch, then train a fresh model for as many as fit into `seconds`."""
     probe = run(replace(RECIPE, model=model, epochs=1, out=out / "probe"))
     epochs = max(MIN_EPOCHS, round(seconds / probe["seconds"]))
     return run(replace(RECIPE, model=model, epochs=epochs, out=out / model))

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import torch
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
@@ -48,8 +49,8 @@ def draw_overlap(model: CapsNet, stream: Stream, index: int = 0) -> Figure:
     return figure
 
 
-def two_colours(parts: Tensor) -> Tensor:
+def two_colours(parts: Tensor) -> np.ndarray:
     """Return two pictures [2, C, H, W] as one [H, W, 3], each in its own colour."""
     colours = parts.new_tensor([to_rgb(ORANGE), to_rgb(SKY)])
     grey = parts.mean(dim=1)
-    return torch.einsum("phw,pk->hwk", grey, colours).clamp(0, 1)
+    return torch.einsum("phw,pk->hwk", grey, colours).clamp(0, 1).cpu().numpy()

@@ -2,7 +2,7 @@
 
 import inspect
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
 from capsnet.errors import UserError, unknown_name
 from capsnet.models.capsnet import CapsNet
@@ -65,7 +65,7 @@ def create_model(name: str, pretrained: bool = False, **options: Any) -> Classif
     for option, value in options.items():
         if option not in known:
             raise unknown_name(f"option of {name}", option, known)
-        _check_type(option, value, known[option].default)
+        _check_value(option, value, known[option])
     options = {**entry.options, **options}
     model = entry.model(**options)
     model.name, model.options = name, options
@@ -77,11 +77,26 @@ def create_model(name: str, pretrained: bool = False, **options: Any) -> Classif
     return model
 
 
-def _check_type(option: str, value: Any, default: Any) -> None:
+def _check_value(option: str, value: Any, known: inspect.Parameter) -> None:
     """Raise a UserError unless the value is of the kind the option has by default."""
+    default = known.default
+    if get_origin(known.annotation) is Literal:
+        if value not in get_args(known.annotation):
+            raise unknown_name(option, str(value), get_args(known.annotation))
+        return
     wanted = (int, float) if isinstance(default, float) else type(default)
     if not isinstance(value, wanted) or isinstance(value, bool) != isinstance(default, bool):
         raise UserError(f"The option {option} cannot be {value!r}; give a value like {default!r}.")
     numbers = value if isinstance(value, tuple) else (value,)
-    if any(isinstance(x, int) and not isinstance(x, bool) and x < 1 for x in numbers):
+    if isinstance(value, tuple) and not all(type(x) is int for x in value):
+        raise UserError(f"The option {option} cannot be {value!r}; give whole numbers.")
+    if isinstance(value, tuple) and option == "image_shape" and len(value) != 3:
+        raise UserError(f"The option {option} cannot be {value!r}; give (channels, height, width).")
+    if isinstance(default, float) and not 0 <= value < 1:
+        raise UserError(f"The option {option} cannot be {value!r}; use 0 or more, less than 1.")
+    if (
+        isinstance(default, int | tuple)
+        and not isinstance(default, bool)
+        and min(numbers, default=1) < 1
+    ):
         raise UserError(f"The option {option} cannot be {value!r}; use numbers from 1 on.")

@@ -1,5 +1,6 @@
 """TensorBoard on request: scalars, input and reconstructed images, the computation graph."""
 
+import warnings
 from types import TracebackType
 from typing import Any, Self
 
@@ -30,7 +31,9 @@ class Board:
                     "TensorBoard is not installed; run 'pip install tensorboard'."
                 ) from error
             self.writer = SummaryWriter(self.config.folder / "tensorboard")
-            self.writer.add_graph(_Lengths(self.model), self._images())
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # the tracer's, about shapes that never change
+                self.writer.add_graph(_Lengths(self.model), self._images())
         return self
 
     def __exit__(

@@ -85,7 +85,8 @@ class TrainConfig:
     checkpoint_seconds: float = 60.0
     """Seconds between checkpoints."""
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
+        """Raise a UserError for a value that cannot be."""
         _require(self.epochs >= 1, "epochs must be at least 1")
         _require(self.batch_size >= 1, "batch-size must be at least 1")
         _require(self.lr > 0, "lr must be greater than 0")

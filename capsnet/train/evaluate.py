@@ -20,7 +20,7 @@ class Evaluation:
 
     num_images: int
     num_wrong: int
-    per_class_error_percent: tuple[float, ...]  # of the images that show the class
+    per_class_error_percent: tuple[float | None, ...]  # of the images that show it; None: no image
 
     @property
     def error_percent(self) -> float:
@@ -53,10 +53,8 @@ def evaluate(
         errors.append(wrong(output.lengths, batch.labels))
         labels.append(batch.labels)
     all_wrong, all_labels = torch.cat(errors), torch.cat(labels)
-    per_class = [
-        float(100 * all_wrong[(all_labels == k).any(dim=1)].float().mean())
-        for k in range(stream.num_classes)
-    ]
+    of_class = [all_wrong[(all_labels == k).any(dim=1)] for k in range(stream.num_classes)]
+    per_class = [float(100 * x.float().mean()) if len(x) else None for x in of_class]
     return Evaluation(len(all_wrong), int(all_wrong.sum()), tuple(per_class))
 
 

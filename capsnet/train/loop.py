@@ -19,7 +19,7 @@ from torch import Tensor
 
 from capsnet.data import Augment, SplitName, Stream, find_data, open_data
 from capsnet.errors import UserError
-from capsnet.files import write_text
+from capsnet.files import clear_leftovers, write_text
 from capsnet.models import Classifier, create_model
 from capsnet.models.weights import WEIGHTS, save_weights
 from capsnet.train.board import Board
@@ -32,7 +32,7 @@ from capsnet.train.checkpoint import (
 )
 from capsnet.train.config import TrainConfig
 from capsnet.train.device import pick_device, pick_precision
-from capsnet.train.evaluate import evaluate
+from capsnet.train.evaluate import check_fit, evaluate
 from capsnet.train.progress import TrainProgress
 from capsnet.train.schedule import average_weight, learning_rate
 from capsnet.train.step import TrainStep
@@ -47,6 +47,7 @@ class Interrupted:
 
 def train(config: TrainConfig) -> dict[str, Any] | Interrupted:
     """Train, evaluate on the test set, write weights and result into the run's folder."""
+    config.check()
     folder = config.folder
     if not config.resume and (folder / CHECKPOINT).exists():
         raise UserError(
@@ -58,8 +59,10 @@ def train(config: TrainConfig) -> dict[str, Any] | Interrupted:
     validation = open_stream(config, "validation", device) if config.holdout else None
     torch.manual_seed(config.seed)
     model = build_model(config, stream).to(device)
+    check_fit(model, stream)
     step = TrainStep(model, stream, config, precision)
     position = load_checkpoint(folder, step, config) if config.resume else Position()
+    clear_leftovers(folder)
     write_text(folder / "config.json", json.dumps(config.to_json(), indent=2))
 
     with stop_requests() as stop, Board(config, model, stream) as board:
@@ -118,14 +121,14 @@ def run_epochs(
                 now = time.monotonic()
                 due = now - saved > config.checkpoint_seconds
                 if (stop or due) and position.step < steps:
-                    _require_finite(float(step.sums[0]), config)
+                    _require_finite(float(step.sums[0]), step, config)
                     position.seconds += now - started
                     if stop:
                         return False
                     save_checkpoint(config.folder, step, config, position)
                     started, first, saved = time.monotonic(), position.step, time.monotonic()
             loss, errors = step.take_sums()
-            _require_finite(loss, config)
+            _require_finite(loss, step, config)
             elapsed = time.monotonic() - started
             position.seconds += elapsed
             position.epoch, position.step = position.epoch + 1, 0
@@ -216,8 +219,9 @@ def stop_requests() -> Iterator[list[int]]:
             signal.signal(s, handler)
 
 
-def _require_finite(loss: float, config: TrainConfig) -> None:
-    if not isfinite(loss):
+def _require_finite(loss: float, step: TrainStep, config: TrainConfig) -> None:
+    # A step can leave broken weights behind a loss that was still a number.
+    if not (isfinite(loss) and step.weights_are_finite()):
         kept = (
             ""
             if not (config.folder / CHECKPOINT).exists()

@@ -20,11 +20,17 @@ class TrainStep:
     """Holds what a step changes: weights, optimizer, average, and the sums of loss and errors."""
 
     def __init__(
-        self, model: Classifier, stream: Stream, config: TrainConfig, precision: torch.dtype
+        self,
+        model: Classifier,
+        stream: Stream,
+        config: TrainConfig,
+        precision: torch.dtype,
+        graph: bool = True,
     ) -> None:
         self.model, self.stream, self.config = model, stream, config
         self.device = stream.device
         self.cuda = self.device.type == "cuda"
+        self.use_graph = self.cuda and graph
         self.autocast = torch.autocast(
             self.device.type, precision, enabled=precision != torch.float32, cache_enabled=False
         )
@@ -44,7 +50,7 @@ class TrainStep:
         """Train on the images that this slice of a plan describes."""
         self.lr.fill_(lr)
         self.average_weight.fill_(average_weight)
-        if not self.cuda:
+        if not self.use_graph:
             self._run(plan)
         elif self.graph is not None:
             for name, value in plan.items():
@@ -58,6 +64,10 @@ class TrainStep:
         loss, errors, images = self.sums.tolist()
         self.sums.zero_()
         return loss / max(images, 1), errors / max(images, 1)
+
+    def weights_are_finite(self) -> bool:
+        """Return whether the weights can still be trained; waits for a GPU."""
+        return bool(torch.stack(torch._foreach_norm(self.params)).isfinite().all())
 
     def _run(self, plan: dict[str, Tensor]) -> None:
         batch = self.stream.batch(plan)

@@ -36,13 +36,8 @@ def dynamic_routing(
     backend "reference" stores the votes, "fused" never does; "auto" takes the fastest.
     """
     _check(num_iters, gradient)
-    I, J, E, D = W.shape
-    if u.dim() != 3 or u.shape[1:] != (I, D):
-        raise ValueError(
-            f"u of shape {tuple(u.shape)} does not fit W of shape {tuple(W.shape)}; "
-            f"u must be [N, {I}, {D}]."
-        )
-    _check_bias(bias, J, E)
+    _check_shapes(u, W)
+    _check_bias(bias, *W.shape[1:3])
     if backend not in ("auto", "reference", "fused"):
         raise ValueError(f"backend must be 'auto', 'reference' or 'fused', not {backend!r}.")
     if backend == "reference":
@@ -60,6 +55,8 @@ def dynamic_routing_votes(
 ) -> Tensor:
     """Return v [N, J, E] routed from votes u_hat [N, I, J, E] that come from elsewhere."""
     _check(num_iters, gradient)
+    if u_hat.dim() != 4:
+        raise ValueError(f"u_hat of shape {tuple(u_hat.shape)} must be [N, I, J, E].")
     _check_bias(bias, *u_hat.shape[2:])
     return route_votes(u_hat, num_iters, bias, gradient, leaky)
 
@@ -74,6 +71,7 @@ def routing_trace(
 ) -> RoutingTrace:
     """Return u_hat and b, c, s, v of every iteration of `dynamic_routing`, to look inside."""
     _check(num_iters, "full")
+    _check_shapes(u, W)
     _check_bias(bias, *W.shape[1:3])
     return trace_votes(transform(u, W), num_iters, bias, leaky)
 
@@ -83,6 +81,17 @@ def _check(num_iters: int, gradient: str) -> None:
         raise ValueError(f"num_iters must be at least 1, not {num_iters}.")
     if gradient not in ("full", "last"):
         raise ValueError(f"gradient must be 'full' or 'last', not {gradient!r}.")
+
+
+def _check_shapes(u: Tensor, W: Tensor) -> None:
+    if W.dim() != 4:
+        raise ValueError(f"W of shape {tuple(W.shape)} must be [I, J, E, D].")
+    I, D = W.shape[0], W.shape[3]
+    if u.dim() != 3 or u.shape[1:] != (I, D):
+        raise ValueError(
+            f"u of shape {tuple(u.shape)} does not fit W of shape {tuple(W.shape)}; "
+            f"u must be [N, {I}, {D}]."
+        )
 
 
 def _check_bias(bias: Tensor | None, J: int, E: int) -> None:

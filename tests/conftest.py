@@ -1,0 +1,85 @@
+"""One small trained run, shared by all tests that need a trained model; and the command line."""
+
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+# Tiny models gain nothing from threads, and processes that share two cores lose by them.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+from capsnet.train.config import TrainConfig
+
+TINY = ("conv_channels=8", "primary_types=4", "decoder=(16,)")
+
+
+class Done(NamedTuple):
+    status: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def cli(capsys):
+    """Run a verb in this process: cli("models", "--json") -> (status, out, err)."""
+    from capsnet.cli import main
+
+    def run(*args) -> Done:
+        capsys.readouterr()
+        try:
+            status = main([str(a) for a in args])
+        except SystemExit as leave:
+            status = int(leave.code or 0)
+        return Done(status, *capsys.readouterr())
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory) -> Path:
+    """The folder of a small CapsNet that reads most digits."""
+    from capsnet.train.loop import train
+
+    folder = tmp_path_factory.mktemp("trained") / "run"
+    train(
+        TrainConfig(
+            model="capsnet_small",
+            data="digits",
+            out=folder,
+            options=TINY,
+            num_samples=2000,
+            epochs=4,
+            batch_size=25,
+            lr=3e-3,
+            schedule="linear",
+            device="cpu",
+        )
+    )
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tiny_in():
+    """Make the config of a run in a folder that takes a fraction of a second."""
+
+    def make(out, **changes) -> TrainConfig:
+        settings = {
+            "model": "capsnet_small",
+            "data": "digits",
+            "options": TINY,
+            "num_samples": 60,
+            "batch_size": 20,
+            "epochs": 2,
+            "device": "cpu",
+            "out": out,
+        }
+        return TrainConfig(**{**settings, **changes})
+
+    return make
+
+
+@pytest.fixture
+def tiny(tiny_in, tmp_path):
+    """Make such a config in the test's own folder."""
+    return lambda out="run", **changes: tiny_in(tmp_path / out, **changes)

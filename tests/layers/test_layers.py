@@ -1,0 +1,94 @@
+import pytest
+import torch
+import torch.nn.functional as F
+
+from capsnet.layers import ClassCaps, Decoder, PrimaryCaps
+from capsnet.ops import dynamic_routing, squash
+
+
+def test_primary_capsule_is_its_channels_at_one_position():
+    layer = PrimaryCaps(3, num_types=4, dim=5, kernel_size=3, stride=2)
+    features = torch.randn(2, 3, 9, 11)
+    u = layer(features)
+    assert u.shape == (2, 4 * 5 * 4, 5)
+    x = layer.conv(features)  # [2, 4 * 5, 4, 5]
+    for row, column, kind in ((0, 0, 0), (3, 4, 3), (2, 1, 2)):
+        channels = x[:, kind * 5 : kind * 5 + 5, row, column]
+        torch.testing.assert_close(u[:, (row * 5 + column) * 4 + kind], squash(channels))
+
+
+def test_one_pixel_reaches_only_the_capsules_whose_kernel_covers_it():
+    layer = PrimaryCaps(1, num_types=3, dim=4, kernel_size=3, stride=2)
+    features = torch.randn(1, 1, 9, 9)
+    moved = features.clone()
+    moved[0, 0, 3, 5] += 1.0  # covered by the kernels of row 1 and columns 2 of the 4×4 grid
+    changed = (layer(features) != layer(moved)).view(4, 4, 3, 4)
+    assert changed[1, 2].all()
+    changed[1, 2] = False
+    assert not changed.any()
+
+
+def test_routed_primary_capsules_divide_the_convolution_but_not_the_bias():
+    layer = PrimaryCaps(2, num_types=4, dim=3, kernel_size=3, routed=True)
+    features = torch.randn(2, 2, 7, 7)
+    plain = F.conv2d(features, layer.conv.weight, stride=2)
+    s = plain / 4 + layer.conv.bias[:, None, None]
+    expected = squash(s.permute(0, 2, 3, 1).reshape(2, -1, 3))
+    torch.testing.assert_close(layer(features), expected)
+
+
+@pytest.mark.parametrize("backend", ["auto", "reference", "fused"])
+def test_class_caps_is_routing_with_its_options(backend):
+    u = torch.randn(3, 6, 4)
+    options = {"gradient": "last", "leaky": True, "backend": backend}
+    layer = ClassCaps(6, 4, num_classes=5, dim=7, num_iters=2, routing_bias=True, **options)
+    torch.nn.init.normal_(layer.bias)
+    v = dynamic_routing(u, layer.W, 2, bias=layer.bias, leaky=True, backend="reference")
+    torch.testing.assert_close(layer(u), v)
+    torch.testing.assert_close(layer.trace(u).v[-1], v)
+    grads = torch.autograd.grad(layer(u).square().sum(), layer.W)[0]
+    last = dynamic_routing(u, layer.W, 2, bias=layer.bias, gradient="last", leaky=True)
+    full = dynamic_routing(u, layer.W, 2, bias=layer.bias, gradient="full", leaky=True)
+    torch.testing.assert_close(grads, torch.autograd.grad(last.square().sum(), layer.W)[0])
+    assert not torch.allclose(grads, torch.autograd.grad(full.square().sum(), layer.W)[0])
+
+
+def test_class_caps_has_no_bias_unless_asked():
+    assert [name for name, _ in ClassCaps(6, 4).named_parameters()] == ["W"]
+
+
+@pytest.fixture
+def decoder():
+    return Decoder(num_classes=4, dim=3, image_shape=(2, 5, 6), hidden=(8,))
+
+
+def test_decoder_sees_only_the_chosen_capsule(decoder):
+    v = torch.randn(3, 4, 3, requires_grad=True)
+    which = torch.tensor([2, 0, 3])
+    pictures = decoder(v, which)
+    assert pictures.shape == (3, 2, 5, 6)
+    pictures.square().sum().backward()
+    seen = v.grad.abs().sum(dim=2) > 0
+    assert torch.equal(seen, F.one_hot(which, 4).bool())
+    others = v.detach() + torch.randn(3, 4, 3) * (1 - F.one_hot(which, 4)).unsqueeze(-1)
+    assert torch.equal(decoder(others, which), pictures)
+
+
+def test_decoder_tells_classes_apart(decoder):
+    v = torch.randn(1, 1, 3).expand(1, 4, 3)
+    pictures = decoder(v, torch.tensor([[0, 1, 2, 3]]))[0]
+    assert len(pictures.flatten(1).unique(dim=0)) == 4
+
+
+def test_several_pictures_are_each_the_picture_alone(decoder):
+    v = torch.randn(3, 4, 3)
+    which = torch.tensor([[2, 0], [1, 1], [3, 2]])
+    pictures = decoder(v, which)
+    assert pictures.shape == (3, 2, 2, 5, 6)
+    for k in range(2):
+        torch.testing.assert_close(pictures[:, k], decoder(v, which[:, k]))
+
+
+def test_pixels_lie_between_black_and_white(decoder):
+    pictures = decoder(1000 * torch.randn(5, 4, 3), torch.arange(5) % 4)
+    assert pictures.min() >= 0 and pictures.max() <= 1

@@ -1,0 +1,79 @@
+import pytest
+import torch
+
+from capsnet.ops import margin_loss, reconstruction_loss, spread_loss
+
+
+def test_margin_by_hand():
+    lengths = torch.tensor([[0.8, 0.3, 0.05], [0.95, 0.1, 0.6]])
+    labels = torch.tensor([0, 2])
+    # Sample 0: (0.9-0.8)^2 + 0.5 (0.3-0.1)^2 = 0.01 + 0.02; sample 1: 0.5 (0.95-0.1)^2 + 0.3^2.
+    expected = ((0.01 + 0.02) + (0.5 * 0.85**2 + 0.09)) / 2
+    assert margin_loss(lengths, labels).item() == pytest.approx(expected)
+
+
+def test_margin_is_zero_where_both_margins_are_kept():
+    assert margin_loss(torch.tensor([[0.95, 0.05, 0.1]]), torch.tensor([0])) == 0
+
+
+def test_margin_takes_lengths_not_probabilities():
+    # A softmax over the lengths would move them together and leave a loss.
+    lengths = torch.zeros(4, 10)
+    lengths[:, 3] = 1.0
+    assert margin_loss(lengths, torch.full((4,), 3)) == 0
+
+
+def test_margin_of_labels_is_that_of_their_table():
+    lengths, labels = torch.rand(6, 5), torch.arange(6) % 5
+    table = torch.nn.functional.one_hot(labels, 5)
+    assert margin_loss(lengths, labels) == margin_loss(lengths, table)
+
+
+def test_several_classes_may_be_present():
+    lengths = torch.tensor([[0.9, 0.9, 0.1]])
+    assert margin_loss(lengths, torch.tensor([[1, 1, 0]])) == 0
+    # Only the second is then too long: 0.5 (0.9 - 0.1)^2.
+    assert margin_loss(lengths, torch.tensor([[1, 0, 0]])).item() == pytest.approx(0.32)
+
+
+def test_margins_and_weight_are_used():
+    lengths, labels = torch.tensor([[0.5, 0.5]]), torch.tensor([0])
+    loss = margin_loss(lengths, labels, m_pos=0.7, m_neg=0.2, lam=2.0).item()
+    assert loss == pytest.approx(0.2**2 + 2 * 0.3**2)
+
+
+def test_authors_divide_by_twice_the_classes():
+    lengths, labels = torch.rand(4, 10), torch.arange(4)
+    ours = margin_loss(lengths, labels)
+    torch.testing.assert_close(margin_loss(lengths, labels, average_classes=True), ours / 20)
+
+
+def test_spread_by_hand():
+    a = torch.tensor([[0.5, 0.4, 0.1]])
+    # max(0, 0.3 - (0.5 - 0.4))^2 + max(0, 0.3 - (0.5 - 0.1))^2 = 0.2^2 + 0.
+    assert spread_loss(a, torch.tensor([0]), margin=0.3).item() == pytest.approx(0.04)
+
+
+def test_reconstruction_sums_pixels_and_averages_images():
+    pixels, images = torch.zeros(2, 1, 3, 3), torch.ones(2, 1, 3, 3)
+    images[1] = 0.5
+    assert reconstruction_loss(pixels, images).item() == pytest.approx((9 + 9 / 4) / 2)
+
+
+@pytest.mark.parametrize("loss", [margin_loss, spread_loss])
+def test_gradients_are_exact(loss):
+    lengths = torch.rand(3, 5, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda x: loss(x, torch.tensor([0, 4, 2])), lengths)
+
+
+def test_batch_mean_makes_copies_count_once():
+    lengths, labels = torch.rand(3, 4), torch.tensor([0, 1, 2])
+    for loss in (margin_loss, spread_loss):
+        twice = loss(lengths.repeat(2, 1), labels.repeat(2))
+        torch.testing.assert_close(twice, loss(lengths, labels))
+
+
+@pytest.mark.parametrize("shape", [(2, 4), (3, 3), (2, 3, 1)])
+def test_targets_that_do_not_fit_are_a_sentence(shape):
+    with pytest.raises(ValueError, match=r"do not fit .*; give labels"):
+        margin_loss(torch.rand(2, 3), torch.zeros(shape))

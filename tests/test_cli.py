@@ -1,0 +1,374 @@
+import json
+import re
+import shutil
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from capsnet.cli import VERBS
+from capsnet.data.digits import load_digits
+from capsnet.models.weights import find_model
+
+
+def python(code):
+    """Run a line of Python in a fresh process and return what it prints."""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+def one_sentence(done):
+    """A user's mistake: status 2, nothing on stdout, one line on stderr."""
+    assert done.status == 2 and done.out == ""
+    assert done.err.startswith("capsnet: ") and done.err.endswith("\n")
+    assert done.err.count("\n") == 1 and "Traceback" not in done.err
+    return done.err
+
+
+# Help
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_verb_explains_itself_with_an_example(verb, cli):
+    done = cli(verb, "--help")
+    assert done.status == 0 and done.err == ""
+    assert re.search(rf"Example: capsnet {verb}\b", done.out)
+
+
+def test_overview_names_every_verb(cli):
+    done = cli("--help")
+    assert done.status == 0
+    assert all(re.search(rf"^  {verb} ", done.out, re.MULTILINE) for verb in VERBS)
+    assert cli().status == 2
+    assert cli("--version").out.startswith("capsnet ")
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["train", "--help"]])
+def test_help_does_not_wait_for_torch(arguments):
+    code = (
+        "import sys\nfrom capsnet.cli import main\n"
+        f"try: main({arguments})\nexcept SystemExit: pass\n"
+        "print({'torch', 'numpy', 'matplotlib', 'PIL'} & set(sys.modules))"
+    )
+    started = time.monotonic()
+    assert python(code).endswith("set()")
+    assert time.monotonic() - started < 5  # with room for a busy machine
+
+
+def test_import_needs_neither_triton_nor_web():
+    code = (
+        "import sys, capsnet, capsnet.models, capsnet.data, capsnet.train.loop\n"
+        "heavy = {'triton', 'fastapi', 'starlette', 'uvicorn', 'flask', 'aiohttp', 'tensorboard'}\n"
+        "print(heavy & set(sys.modules))"
+    )
+    assert python(code) == "set()"
+
+
+def test_import_of_the_package_alone_is_light():
+    assert python("import sys, capsnet; print('torch' in sys.modules)") == "False"
+
+
+# Mistakes
+
+
+@pytest.fixture
+def tiny_pictures(tmp_path):
+    for name in "ab":
+        (tmp_path / "own" / name).mkdir(parents=True)
+        for i in range(4):
+            pixels = np.full((8, 8), 60 * i, np.uint8)
+            Image.fromarray(pixels).save(tmp_path / "own" / name / f"{i}.png")
+    return tmp_path / "own"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ("tarin", "did you mean 'train'"),
+        ("train --model capsnet_smal --data digits", "did you mean 'capsnet_small'"),
+        ("train --model capsnet_small --data digit", "did you mean 'digits'"),
+        ("train --model capsnet_small --data digits --options num_iter=1", "'num_iters'"),
+        ("train --model capsnet_small --data digits --options num_iters", "NAME=VALUE"),
+        ("train --model capsnet_small --data digits --options num_iters=two", "cannot be 'two'"),
+        ("train --model capsnet_small --data digits --options gradient=foo", "full, last"),
+        ("train --model capsnet_small --data digits --options num_classes=5", "5 classes"),
+        ("train --model cnn_small --data digits --options dropout=2.0", "less than 1"),
+        ("train --model capsnet_small --data digits --device cuda:77", "cpu"),
+        ("train --model capsnet_small --data digits --device gpu", "no device 'gpu'"),
+        ("train --model capsnet_small --data digits --device mps", "not supported"),
+        ("train --model capsnet_small --data digits --num-samples 9999", "9999 of 5000"),
+        ("train --model capsnet_small --data digits --holdout 5001", "5001 of 5000"),
+        ("train --model capsnet_small --data digits --resume", "no run to resume"),
+        ("train --model capsnet_small --data digits --image-size 20", "28 or more"),
+        ("train --model capsnet_small --data multidigits --shift 3", "own rules"),
+        ("train --model capsnet_small --data smallnorb", "folder"),
+        ("train --model capsnet_small --data folder:nowhere", "no folder nowhere"),
+        ("train --model capsnet_mnist --data OWN", "9×9 kernel does not fit a 8×8 picture"),
+        ("train --model capsnet_small --data OWN --channels 2", "1 or 3 channels"),
+        ("evaluate --weights nowhere/run", "no file or folder nowhere/run"),
+        ("evaluate --weights capsnet_smal", "did you mean 'capsnet_small'"),
+        ("evaluate --weights cnn_baseline", "No weights are shipped"),
+        ("evaluate --weights TEXT", "cannot be read"),
+        ("evaluate --weights RUN --data digit", "did you mean 'digits'"),
+        ("evaluate --weights RUN --data multidigits", "36 or more"),
+        ("evaluate --weights RUN --data OWN", "10 classes, the data has 2"),
+        ("evaluate --weights RUN --batch-size 0", "at least 1"),
+        ("evaluate --weights RUN --num-samples 0", "one or more"),
+        ("evaluate --weights RUN --device cuda:77", "cpu"),
+        ("predict --weights RUN", "No picture"),
+        ("predict nowhere.png --weights RUN", "no picture nowhere.png"),
+        ("predict TEXT --weights RUN", "not a readable PNG or JPEG"),
+        ("predict OWN --weights RUN", "not a readable PNG or JPEG"),
+        ("predict OWN/a/0.png --weights nowhere/run", "no file or folder"),
+        ("predict OWN/a/0.png --weights RUN --centre", "blank"),
+        ("figure routing --weights nowhere/run", "no file or folder"),
+        ("figure routing --weights RUN --index 1000", "no image 1000; choose 0 to 999"),
+        ("figure overlap --weights RUN --data OWN", "10 classes, the data has 2"),
+        ("figure reconstructions --weights RUN --data OWN", "10 classes, the data has 2"),
+        ("figure routing --weights RUN --out TEXT/x.png", "Could not write"),
+        ("data check", "which data set"),
+        ("data fetch mnits", "did you mean 'mnist'"),
+        ("data check digits --folder OWN", "need no folder"),
+        ("info --weights nowhere/run", "no file or folder"),
+        ("demo --seconds 0", "greater than 0"),
+        ("train --epochs 0", "epochs must be at least 1"),
+    ],
+)
+def test_mistake_is_one_sentence(
+    arguments, sentence, cli, trained, tiny_pictures, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "text").write_text("no picture and no weights")
+    places = {"RUN": trained, "OWN": tiny_pictures, "TEXT": tmp_path / "text"}
+    words = [re.sub("RUN|OWN|TEXT", lambda m: str(places[m[0]]), w) for w in arguments.split()]
+    assert re.search(sentence, one_sentence(cli(*words)))
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ("train --nonsense 3", "--nonsense"),
+        ("train --lr abc", "'abc'"),
+        ("train --schedule foo", "'paper'"),
+        ("evaluate", "--weights"),
+        ("figure portrait --weights x", "'perturbation'"),
+        ("data mend", "'fetch'"),
+    ],
+)
+def test_arguments_that_do_not_parse_have_status_2(arguments, words, cli):
+    done = cli(*arguments.split())
+    assert done.status == 2 and done.out == "" and words in done.err
+    assert "Traceback" not in done.err
+
+
+def test_cnn_has_no_capsules_to_draw(cli, tiny, tmp_path):
+    config = tiny(model="cnn_small", options=("channels=2",), epochs=1)
+    assert cli("train", *flags(config)).status == 0
+    run = config.folder
+    assert "no capsules" in one_sentence(cli("figure", "routing", "--weights", run))
+    picture = write_digit(tmp_path / "digit.png", 0)
+    done = cli("predict", picture, "--weights", run, "--reconstruct", tmp_path / "drawn")
+    assert "no decoder" in one_sentence(done)
+
+
+def test_model_without_decoder_draws_no_pictures(cli, tiny):
+    config = tiny(options=("conv_channels=8", "primary_types=4", "decoder=()"), epochs=1)
+    assert cli("train", *flags(config)).status == 0
+    done = cli("figure", "reconstructions", "--weights", config.folder)
+    assert "no decoder" in one_sentence(done)
+
+
+def test_process_ends_with_the_status(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "capsnet", "evaluate", "--weights", str(tmp_path)],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 2 and done.stdout == ""
+    assert done.stderr.startswith("capsnet: There is no weights.safetensors")
+    assert done.stderr.count("\n") == 1
+
+
+# Work
+
+
+def flags(config):
+    names = ("model", "data", "out", "num_samples", "batch_size", "epochs", "device")
+    given = [(f"--{n.replace('_', '-')}", getattr(config, n)) for n in names]
+    return [word for pair in given for word in pair] + ["--options", *config.options]
+
+
+def on_cpu(cli, *arguments):
+    """Where results are compared to the last digit, wherever the tests run."""
+    return cli(*arguments, "--device", "cpu")
+
+
+def last_json(done):
+    assert done.status == 0, done.err
+    return json.loads(done.out.splitlines()[-1], parse_constant=pytest.fail)
+
+
+def write_digit(path, index, invert=False):
+    pixels = load_digits("test").images[index, 0].numpy()
+    Image.fromarray(255 - pixels if invert else pixels).save(path)
+    return path
+
+
+def test_train_reports_json_and_logs_on_stderr(cli, tiny):
+    config = tiny()
+    done = cli("train", *flags(config), "--json")
+    result = last_json(done)
+    assert {"error_percent", "num_images", "model", "data", "seconds"} <= result.keys()
+    assert done.out.count("\n") == 1
+    assert re.search(r"epoch 2/2  loss \d\.\d+  train error .* images/s", done.err)
+    assert result["images_per_second"] > 0 and result["folder"] == str(config.folder)
+
+
+def test_train_says_the_error_and_the_throughput(cli, tiny):
+    done = cli("train", *flags(tiny(epochs=1)))
+    assert re.search(r"test error [\d.]+ % of 1,000 images .* images/s", done.out)
+
+
+def test_trained_model_reads_digits(cli, trained):
+    result = last_json(on_cpu(cli, "evaluate", "--weights", trained, "--data", "digits", "--json"))
+    assert (result["model"], result["data"], result["num_images"]) == (
+        "capsnet_small",
+        "digits",
+        1000,
+    )
+    assert result["error_percent"] < 20
+    assert result["error_percent"] == pytest.approx(100 * result["num_wrong"] / 1000)
+    saved = json.loads((trained / "result.json").read_text())
+    assert saved["error_percent"] == result["error_percent"]
+
+
+def test_evaluation_takes_a_file_defaults_to_its_data_and_counts_few_images(cli, trained):
+    file = trained / "weights.safetensors"
+    result = last_json(on_cpu(cli, "evaluate", "--weights", file, "--num-samples", 5, "--json"))
+    assert (result["data"], result["num_images"]) == ("digits", 5)
+    assert None in result["per_class_error_percent"]
+    train = last_json(
+        on_cpu(
+            cli, "evaluate", "--weights", file, "--split", "train", "--num-samples", 100, "--json"
+        )
+    )
+    assert train["num_images"] == 100
+    assert "% error" in on_cpu(cli, "evaluate", "--weights", file, "--num-samples", 10).out
+
+
+def test_prediction_of_pictures(cli, trained, tmp_path):
+    split = load_digits("test")
+    model, _ = find_model(str(trained))
+    right = (model.eval()(split.images[:40] / 255).lengths.argmax(1) == split.labels[:40]).nonzero()
+    index = int(right[0])
+    files = [write_digit(tmp_path / "a.png", index), write_digit(tmp_path / "b.png", index + 1)]
+    done = on_cpu(cli, "predict", *files, "--weights", trained, "--json")
+    first, second = last_json(done)["predictions"]
+    assert first["decision"] == str(int(split.labels[index]))
+    assert list(first["lengths"]) == list("0123456789") and second["file"] == str(files[1])
+    lengths = model(split.images[index : index + 1] / 255).lengths[0].tolist()
+    assert list(first["lengths"].values()) == pytest.approx(lengths, abs=1e-5)
+
+    paper = write_digit(tmp_path / "paper.png", index, invert=True)
+    done = on_cpu(cli, "predict", paper, "--weights", trained, "--invert", "--json")
+    assert last_json(done)["predictions"][0]["lengths"] == pytest.approx(first["lengths"], abs=1e-5)
+    plain = last_json(on_cpu(cli, "predict", paper, "--weights", trained, "--json"))
+    assert plain["predictions"][0]["lengths"] != pytest.approx(first["lengths"], abs=1e-2)
+    text = on_cpu(cli, "predict", files[0], "--weights", trained).out
+    assert text.startswith(f"{files[0]}: {first['decision']} ")
+
+
+def test_centred_prediction_finds_a_digit_in_a_corner(cli, trained, tmp_path):
+    split = load_digits("test")
+    model, _ = find_model(str(trained))
+    guess = model.eval()(split.images[:100] / 255).lengths.argmax(1)
+    right = (guess == split.labels[:100]).nonzero().flatten()[:8].tolist()
+    files = []
+    for index in right:
+        page = np.zeros((120, 120), np.uint8)
+        page[80:108, 5:33] = split.images[index, 0].numpy()
+        files.append(tmp_path / f"{index}.png")
+        Image.fromarray(page).save(files[-1])
+    centred = last_json(on_cpu(cli, "predict", *files, "--weights", trained, "--centre", "--json"))
+    found = [int(answer["decision"]) for answer in centred["predictions"]]
+    hits = sum(a == b for a, b in zip(found, split.labels[right].tolist(), strict=True))
+    assert hits >= 5
+
+
+def test_prediction_draws_what_it_saw(cli, trained, tmp_path):
+    picture = write_digit(tmp_path / "seven.png", 3)
+    done = on_cpu(
+        cli, "predict", picture, "--weights", trained, "--reconstruct", tmp_path / "drawn", "--json"
+    )
+    path = last_json(done)["predictions"][0]["reconstruction"]
+    assert path == str(tmp_path / "drawn" / "seven-reconstruction.png")
+    with Image.open(path) as drawn:
+        assert drawn.size == (28, 28) and drawn.mode == "L"
+        pixels = torch.from_numpy(np.array(drawn))
+    model, _ = find_model(str(trained))
+    image = load_digits("test").images[3:4] / 255
+    expected = model.reconstruct(model.eval()(image).v)[0, 0]
+    torch.testing.assert_close(pixels / 255, expected.detach(), atol=0.01, rtol=0)
+
+
+@pytest.mark.parametrize("kind", ["reconstructions", "perturbation", "routing"])
+def test_figure_is_a_picture(kind, cli, trained, tmp_path):
+    path = tmp_path / "figures" / f"{kind}.png"
+    done = cli("figure", kind, "--weights", trained, "--out", path, "--index", 7)
+    assert done.status == 0 and str(path) in done.out
+    with Image.open(path) as picture:
+        picture.load()
+        assert picture.format == "PNG" and min(picture.size) > 100
+        assert np.array(picture.convert("L")).std() > 5  # not blank
+
+
+@pytest.mark.parametrize("data", ["multidigits", "digits"])
+def test_overlap_figure_of_a_model_of_two_digits(data, cli, tiny, tmp_path):
+    config = tiny(data="multidigits", epochs=1)
+    assert cli("train", *flags(config)).status == 0
+    path = tmp_path / "overlap.png"
+    done = cli("figure", "overlap", "--weights", config.folder, "--data", data, "--out", path)
+    assert done.status == 0, done.err
+    with Image.open(path) as picture:
+        assert np.array(picture.convert("RGB")).std() > 5
+
+
+def test_models_lists_all_with_their_size(cli):
+    rows = {row["name"]: row for row in last_json(cli("models", "--json"))["models"]}
+    assert rows["capsnet_mnist"]["parameters"] == 8_215_568
+    assert rows["cnn_baseline"]["parameters"] == 35_445_522
+    assert "8,215,568" in cli("models").out
+
+
+def test_info_of_the_machine_and_of_weights(cli, trained):
+    facts = last_json(cli("info", "--json"))
+    assert facts["torch"] == torch.__version__ and facts["threads"] >= 1
+    card = last_json(cli("info", "--weights", trained, "--json"))
+    assert card["model"] == "capsnet_small" and card["config"]["epochs"] == 4
+    assert json.loads(cli("info", "--weights", trained).out) == card
+
+
+def test_data_list_and_check(cli):
+    rows = last_json(cli("data", "list", "--json"))["data"]
+    assert {"digits", "mnist", "multimnist", "smallnorb"} <= {row["name"] for row in rows}
+    report = last_json(cli("data", "check", "digits", "--json"))
+    assert report["ok"] and report["label_counts"]["test"] == [100] * 10
+    assert "train: 5,000 images" in cli("data", "check", "digits").out
+
+
+def test_check_of_missing_data_fails_with_status_1(cli, tmp_path, monkeypatch):
+    monkeypatch.setenv("CAPSNET_CACHE", str(tmp_path))
+    done = cli("data", "check", "mnist", "--folder", tmp_path)
+    assert done.status in (1, 2) and "Traceback" not in done.err
+
+
+def test_weights_can_be_copied_elsewhere(cli, trained, tmp_path):
+    shutil.copy(trained / "weights.safetensors", tmp_path / "mine.safetensors")
+    one = last_json(on_cpu(cli, "evaluate", "--weights", tmp_path / "mine.safetensors", "--json"))
+    other = last_json(on_cpu(cli, "evaluate", "--weights", trained, "--json"))
+    assert one["num_wrong"] == other["num_wrong"]
