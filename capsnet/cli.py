@@ -296,7 +296,61 @@ def info(weights: str | None = None, json: bool = False) -> int:
     return 0
 
 
-VERBS = {f.__name__: f for f in (train, evaluate, predict, figure, data, models, demo, info)}
+def bench(
+    kind: Positional[Literal["routing", "step", "epoch", "inference"]],
+    batch: tuple[int, ...] = (),
+    capsules: tuple[int, ...] = (1152,),
+    dtype: Literal["fp32", "bf16", "fp16"] | None = None,
+    peer: Path | None = None,
+    data: str = "digits",
+    data_folder: Path | None = None,
+    device: str = "auto",
+    plot: Path | None = None,
+    save: Path | None = None,
+    json: bool = False,
+) -> int:
+    """Measure speed and memory of the paper's CapsNet, after checking that results are right.
+
+    Example: capsnet bench routing --batch 128 512
+
+    Args:
+        kind: Routing alone, whole training steps, epochs of training, or inference.
+        batch: Batch sizes; by default 128 and 512 on a GPU, 32 on a CPU, 1 and 1024 for inference.
+        capsules: Numbers of primary capsules, for routing.
+        dtype: Type of the inputs, for routing; by default bf16 on a GPU, fp32 on a CPU.
+        peer: Folder with a bench_peer.py that defines make_step(batch_size, device), for step.
+        data: Data set, for epoch.
+        data_folder: Folder with the data set's files, for epoch.
+        device: auto, cpu, cuda or cuda:N.
+        plot: PNG file of time and memory against the batch size and capsules, for routing.
+        save: File to which the result is added as one line of JSON.
+        json: Print the result as one JSON object on the last line.
+    """
+    from capsnet.bench.report import draw_routing_plot, run_bench, table
+    from capsnet.bench.routing import WrongResult
+    from capsnet.files import append_line
+    from capsnet.train.device import pick_device
+
+    if plot is not None and kind != "routing":
+        raise UserError("Only 'capsnet bench routing' draws a plot; leave --plot out.")
+    if peer is not None and kind != "step":
+        raise UserError("Only 'capsnet bench step' times a peer; leave --peer out.")
+    try:
+        result = run_bench(
+            kind, pick_device(device), batch, capsules, dtype, peer, data, data_folder
+        )
+    except WrongResult as error:
+        print(f"capsnet: {error}", file=sys.stderr)
+        return EXIT_FAILED
+    if save is not None:
+        append_line(save, json_format.dumps(result))
+    if plot is not None:
+        draw_routing_plot(result, plot)
+    show(json, result, table(result))
+    return 0
+
+
+VERBS = {f.__name__: f for f in (train, evaluate, predict, figure, data, models, demo, bench, info)}
 
 
 def main(args: list[str] | None = None) -> int:

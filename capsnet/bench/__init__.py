@@ -1,0 +1,1 @@
+"""Benchmarks: correctness first, then time and memory, ours beside the reference and a peer."""

@@ -1,0 +1,106 @@
+"""One benchmark by name: runs it, says where it ran, and writes it as a table and a plot."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from capsnet.bench.routing import bench_routing
+from capsnet.bench.step import bench_epoch, bench_inference, bench_step
+from capsnet.train.checkpoint import versions
+
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+
+
+def where(device: torch.device) -> dict[str, Any]:
+    """Return device and versions, which every result carries."""
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
+    return {"device": name, "threads": torch.get_num_threads(), "versions": versions()}
+
+
+def default_batches(kind: str, device: torch.device) -> tuple[int, ...]:
+    """Return the batch sizes of a benchmark when none are given."""
+    if kind == "inference":
+        return (1, 1024)
+    return (128, 512) if device.type == "cuda" else (32,)
+
+
+def run_bench(
+    kind: str,
+    device: torch.device,
+    batches: tuple[int, ...],
+    capsules: tuple[int, ...],
+    dtype: str | None,
+    peer: Path | None,
+    data: str,
+    data_folder: Path | None,
+) -> dict[str, Any]:
+    """Return the result of one benchmark as plain JSON values."""
+    batches = batches or default_batches(kind, device)
+    if kind == "routing":
+        number = dtype or ("bf16" if device.type == "cuda" else "fp32")
+        result = bench_routing(batches, capsules, device, DTYPES[number])
+    elif kind == "step":
+        result = bench_step(batches, device, peer)
+    elif kind == "epoch":
+        result = bench_epoch(batches, device, data, data_folder)
+    else:
+        result = bench_inference(batches, device)
+    return {**where(device), **result}
+
+
+def table(result: dict[str, Any]) -> str:
+    """Return a result as a Markdown table, one line per row."""
+    rows = [_flat(row) for row in result["rows"]]
+    head = list(rows[0])
+    lines = [" | ".join(head), " | ".join("---" for _ in head)]
+    lines += [" | ".join(_text(row.get(name)) for name in head) for row in rows]
+    return "\n".join(f"| {line} |" for line in lines)
+
+
+def _flat(row: dict[str, Any]) -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for name, value in row.items():
+        if isinstance(value, dict):  # a Timing
+            spread = f"[{value['low_ms']:.4g}, {value['high_ms']:.4g}]"
+            flat[f"{name}, ms"] = f"{value['median_ms']:.4g} {spread}"
+            if value["peak_mb"] is not None:
+                flat[f"{name}, MB"] = value["peak_mb"]
+        else:
+            flat[name] = value
+    return flat
+
+
+def _text(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def draw_routing_plot(result: dict[str, Any], path: Path) -> None:
+    """Draw time and memory of routing against the batch size and the number of capsules."""
+    from matplotlib.figure import Figure
+
+    from capsnet.experiments import save_figure
+    from capsnet.experiments.plot import BLUE, ORANGE, RED
+
+    figure = Figure(figsize=(9, 6.5), layout="constrained")
+    axes = figure.subplots(2, 2, sharey="row")
+    colours = {"reference": RED, "compiled reference": ORANGE, "fused": BLUE}
+    for column, against in enumerate(("batch", "capsules")):
+        other = "capsules" if against == "batch" else "batch"
+        fixed = min(row[other] for row in result["rows"])
+        for row, (key, label) in enumerate((("median_ms", "ms"), ("peak_mb", "MB"))):
+            axis = axes[row, column]
+            for variant, colour in colours.items():
+                points = sorted(
+                    (r[against], r["forward_backward"][key])
+                    for r in result["rows"]
+                    if r["variant"] == variant
+                    and r[other] == fixed
+                    and r["forward_backward"][key] is not None
+                )
+                if points:
+                    axis.plot(*zip(*points, strict=True), "o-", color=colour, label=variant)
+            axis.set(xscale="log", yscale="log", xlabel=against, ylabel=label)
+            axis.set_title(f"forward + backward, {other} {fixed}", fontsize=9)
+    axes[0, 0].legend()
+    save_figure(figure, path)

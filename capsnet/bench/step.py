@@ -1,0 +1,134 @@
+"""Whole training steps, epochs and inference of the paper's CapsNet."""
+
+import importlib.util
+import json
+import shutil
+import statistics
+import tempfile
+from collections.abc import Callable
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from capsnet.bench.routing import check
+from capsnet.bench.timing import measure
+from capsnet.data import Augment, open_data
+from capsnet.errors import UserError
+from capsnet.models import create_model
+from capsnet.train.config import TrainConfig
+from capsnet.train.device import pick_precision
+from capsnet.train.loop import Interrupted, epoch_plan, train
+from capsnet.train.step import TrainStep
+
+Run = Callable[[], object]
+
+
+def bench_step(
+    batches: tuple[int, ...], device: torch.device, peer: Path | None = None
+) -> dict[str, Any]:
+    """Time one step (augment, forward, loss, backward, Adam) of ours, the reference and a peer."""
+    precision = torch.bfloat16
+    errors = check(device, precision if device.type == "cuda" else torch.float32)
+    rows = []
+    for batch in batches:
+        variants: dict[str, Run] = {
+            "stored votes, fp32": our_step(batch, device, "reference", torch.float32, graph=False),
+            "ours, fp32": our_step(batch, device, "auto", torch.float32),
+            "ours, bf16": our_step(batch, device, "auto", precision),
+        }
+        if peer is not None:
+            variants[f"peer {peer.name}"] = peer_step(peer, batch, device)
+        for name, run in variants.items():
+            timing = measure(run, device, repeats=30 if device.type == "cuda" else 7)
+            rows.append({"variant": name, "batch": batch, "step": timing.to_json()})
+    return {"bench": "step", "error_over_reference": errors, "rows": rows}
+
+
+def our_step(
+    batch: int, device: torch.device, backend: str, precision: torch.dtype, graph: bool = True
+) -> Run:
+    """Return one training step of capsnet_mnist on embedded digits as `capsnet train` runs it."""
+    stream = open_data("digits", "train", augment=Augment(shift=2), device=device)
+    model = create_model("capsnet_mnist", backend=backend).to(device)
+    step = TrainStep(model, stream, TrainConfig(averaging=0.999), precision, graph=graph)
+    plan = epoch_plan(stream, seed=0, epoch=0, num_rows=batch)
+    return lambda: step(plan, 1e-3, 1.0)
+
+
+def peer_step(folder: Path, batch: int, device: torch.device) -> Run:
+    """Load FOLDER/bench_peer.py, which defines make_step(batch_size, device) -> callable."""
+    path = folder / "bench_peer.py"
+    if not path.is_file():
+        raise UserError(
+            f"There is no {path}; write one that defines make_step(batch_size, device) and "
+            "returns a function that runs one training step of the peer."
+        )
+    spec = importlib.util.spec_from_file_location("bench_peer", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.make_step(batch, device)
+
+
+def bench_epoch(
+    batches: tuple[int, ...], device: torch.device, data: str, folder: Path | None
+) -> dict[str, Any]:
+    """Time an epoch of `capsnet train` against its number of steps times one step."""
+    rows = []
+    for batch in batches:
+        precision = pick_precision("auto", device)
+        step = measure(our_step(batch, device, "auto", precision), device).median_ms
+        out = Path(tempfile.mkdtemp())
+        try:
+            config = TrainConfig(
+                data=data, data_folder=folder, epochs=4, batch_size=batch, device=str(device),
+                averaging=0.999, out=out / "run",
+            )  # fmt: skip
+            if isinstance(train(config), Interrupted):
+                raise KeyboardInterrupt
+            log = (config.folder / "log.jsonl").read_text().splitlines()
+        finally:
+            shutil.rmtree(out)
+        num_images = len(open_data(data, "train", folder=folder).split)
+        steps = ceil(num_images / batch)
+        # The first epoch holds warm-up and capture.
+        speed = statistics.median(json.loads(line)["images_per_second"] for line in log[1:])
+        epoch = 1e3 * steps * batch / speed
+        rows.append(
+            {
+                "batch": batch,
+                "step_ms": step,
+                "steps": steps,
+                "epoch_ms": epoch,
+                "epoch_over_steps": epoch / (steps * step),
+                "images_per_second": 1e3 * num_images / epoch,
+            }
+        )
+    return {"bench": "epoch", "data": data, "rows": rows}
+
+
+@torch.inference_mode()
+def bench_inference(batches: tuple[int, ...], device: torch.device) -> dict[str, Any]:
+    """Time the forward pass that prediction and evaluation run."""
+    model = create_model("capsnet_mnist").to(device).eval()
+    rows = []
+    for batch in batches:
+        images = torch.rand(batch, 1, 28, 28, device=device)
+        for precision in (torch.float32, torch.bfloat16):
+
+            def run(images: Any = images, precision: Any = precision) -> None:
+                with torch.autocast(device.type, precision, enabled=precision != torch.float32):
+                    model(images)
+
+            timing = measure(run, device, repeats=20 if device.type == "cuda" else 5)
+            rows.append(
+                {
+                    "batch": batch,
+                    "precision": str(precision).removeprefix("torch."),
+                    "forward": timing.to_json(),
+                    "images_per_second": 1e3 * batch / timing.median_ms,
+                }
+            )
+    return {"bench": "inference", "rows": rows}

@@ -1,0 +1,56 @@
+import json
+
+import pytest
+import torch
+
+from capsnet.bench import routing
+from capsnet.bench.report import draw_routing_plot, table
+from capsnet.bench.routing import WrongResult, bench_routing, check
+from capsnet.bench.step import bench_inference, bench_step
+
+CPU = torch.device("cpu")
+
+
+def test_routing_is_checked_and_timed():
+    result = bench_routing((2, 3), (8, 9), CPU, torch.float32, compiled=False)
+    assert {row["variant"] for row in result["rows"]} == {"reference", "fused"}
+    assert len(result["rows"]) == 8
+    assert all(row["forward_backward"]["median_ms"] > 0 for row in result["rows"])
+    assert max(result["error_over_reference"].values()) < 3
+    json.dumps(result)
+    assert table(result).count("\n") == 9
+
+
+def test_wrong_routing_gets_no_time(monkeypatch):
+    exact = routing.route
+    monkeypatch.setattr(
+        routing,
+        "route",
+        lambda u, W, backend: exact(u, W, backend) * (1 + 0.01 * (backend == "fused")),
+    )
+    with pytest.raises(WrongResult, match="no time is printed"):
+        check(CPU, torch.float32)
+
+
+def test_plot_is_a_picture(tmp_path):
+    from PIL import Image
+
+    result = bench_routing((2, 3), (8,), CPU, torch.float32, compiled=False)
+    draw_routing_plot(result, tmp_path / "plot.png")
+    assert Image.open(tmp_path / "plot.png").size[0] > 500
+
+
+def test_peer_is_timed_beside_ours(tmp_path):
+    (tmp_path / "bench_peer.py").write_text(
+        "import torch\n"
+        "def make_step(batch_size, device):\n"
+        "    return lambda: torch.zeros(batch_size, device=device)\n"
+    )
+    rows = bench_step((1,), CPU, tmp_path)["rows"]
+    assert [row["variant"] for row in rows][-1] == f"peer {tmp_path.name}"
+    assert rows[-1]["step"]["median_ms"] < rows[0]["step"]["median_ms"]
+
+
+def test_inference_counts_images():
+    row = bench_inference((2,), CPU)["rows"][0]
+    assert row["images_per_second"] == pytest.approx(2e3 / row["forward"]["median_ms"])
