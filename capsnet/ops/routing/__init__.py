@@ -2,10 +2,11 @@
 
 v = dynamic_routing(u, W, num_iters=3)
 
-reference.py is Procedure 1 as the paper writes it. chunked.py computes the same function and
-gradient without ever forming the votes (see README.md in this folder).
+reference.py is Procedure 1 as the paper writes it. fused.py (GPU kernels) and chunked.py (plain
+torch) compute the same function and gradient without ever forming the votes (README.md).
 """
 
+from importlib.util import find_spec
 from typing import Literal
 
 from torch import Tensor
@@ -15,6 +16,7 @@ from capsnet.ops.routing.reference import RoutingTrace, route_votes, trace_votes
 
 __all__ = ["RoutingTrace", "dynamic_routing", "dynamic_routing_votes", "routing_trace"]
 
+TRITON = find_spec("triton") is not None
 Gradient = Literal["full", "last"]
 Backend = Literal["auto", "reference", "fused"]
 
@@ -40,9 +42,13 @@ def dynamic_routing(
     _check_bias(bias, *W.shape[1:3])
     if backend not in ("auto", "reference", "fused"):
         raise ValueError(f"backend must be 'auto', 'reference' or 'fused', not {backend!r}.")
-    if backend == "reference":
-        return route_votes(transform(u, W), num_iters, bias, gradient, leaky)
-    return route_chunked(u, W, num_iters, bias, gradient, leaky)
+    if backend != "reference" and _has_kernels(u, W):
+        from capsnet.ops.routing.fused import route_fused
+
+        return route_fused(u, W, num_iters, bias, gradient, leaky)
+    if backend == "fused" or (backend == "auto" and not u.is_cuda):
+        return route_chunked(u, W, num_iters, bias, gradient, leaky)
+    return route_votes(transform(u, W), num_iters, bias, gradient, leaky)
 
 
 def dynamic_routing_votes(
@@ -74,6 +80,15 @@ def routing_trace(
     _check_shapes(u, W)
     _check_bias(bias, *W.shape[1:3])
     return trace_votes(transform(u, W), num_iters, bias, leaky)
+
+
+def _has_kernels(u: Tensor, W: Tensor) -> bool:
+    """Return whether the GPU kernels can route these; Triton is imported only to find out."""
+    if not (u.is_cuda and TRITON):
+        return False
+    from capsnet.ops.routing.fused import fused_available
+
+    return fused_available(u, W)
 
 
 def _check(num_iters: int, gradient: str) -> None:
