@@ -3,10 +3,9 @@
 u = PrimaryCaps(256, num_types=32, dim=8)(features)
 """
 
-import torch.nn.functional as F
 from torch import Tensor, nn
 
-from capsnet.ops import squash
+from capsnet.ops import conv2d, squash
 
 
 class PrimaryCaps(nn.Module):
@@ -34,5 +33,5 @@ class PrimaryCaps(nn.Module):
     def forward(self, features: Tensor) -> Tensor:
         """Return the squashed capsules u [N, I, D]."""
         weight = self.conv.weight if self.share == 1 else self.conv.weight * self.share
-        x = F.conv2d(features, weight, self.conv.bias, self.conv.stride)
+        x = conv2d(features, weight, self.conv.bias, self.conv.stride[0])
         return squash(x.permute(0, 2, 3, 1).reshape(len(x), -1, self.dim))

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from capsnet.errors import UserError
 from capsnet.layers import ClassCaps, Decoder, PrimaryCaps
 from capsnet.models.classifier import Classifier, Output, conv_size
-from capsnet.ops import RoutingTrace
+from capsnet.ops import RoutingTrace, conv2d
 from capsnet.ops.routing import Backend, Gradient
 
 
@@ -83,7 +83,9 @@ class CapsNet(Classifier):
 
     def primary(self, images: Tensor) -> Tensor:
         """Return the primary capsules u [N, I, D] of images [N, C, H, W]."""
-        return self.primary_caps(self.conv(images).relu())
+        conv = self.conv
+        features = conv2d(images, conv.weight, conv.bias, conv.stride[0], relu=True)
+        return self.primary_caps(features)
 
     def trace(self, images: Tensor) -> RoutingTrace:
         """Return every iteration of the routing between primary and class capsules."""

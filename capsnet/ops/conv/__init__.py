@@ -1,0 +1,73 @@
+"""Convolution without padding, by kernels of our own where they were measured to win.
+
+y = conv2d(x, weight, bias, stride=2, relu=True)
+
+wide.py is for many channels in and out, narrow.py for a first layer; README.md says how they work
+and what they were measured against. All else is F.conv2d.
+"""
+
+import os
+from importlib.util import find_spec
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+__all__ = ["conv2d"]
+
+MIN_BATCH = 16  # below, tiles over images are all but empty and cuDNN is faster
+MAX_INPUTS = 127  # of an output in a first layer; with the bias, the rows of a tile
+INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
+TRITON = find_spec("triton") is not None and torch.__version__ >= "2.8"
+
+
+def conv2d(
+    x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: int = 1, relu: bool = False
+) -> Tensor:
+    """Return y [N, O, OH, OW] of x [N, C, H, W], weight [O, C, KH, KW] and bias [O].
+
+    y = x * weight + bias, then max(y, 0) with relu: F.conv2d in all but speed. The faster kernels
+    give channels-last tensors, and expect them; they take half precision, or autocast to it.
+    """
+    dtype = _compute_dtype(x)
+    kind = _kind(x, weight, stride, dtype)
+    if kind == "wide":
+        from capsnet.ops.conv import wide
+
+        packed = wide.pack(weight, dtype)
+        return wide.conv_wide(x.to(dtype), weight, packed, bias, stride, relu)
+    if kind == "narrow":
+        from capsnet.ops.conv import narrow
+
+        packed = narrow.pack(weight, dtype)
+        return narrow.conv_narrow(x, weight, packed, bias, stride, relu)[0]
+    y = F.conv2d(x, weight, bias, stride)
+    return F.relu(y) if relu else y
+
+
+def _compute_dtype(x: Tensor) -> torch.dtype:
+    if torch.is_autocast_enabled(x.device.type):
+        return torch.get_autocast_dtype(x.device.type)
+    return x.dtype
+
+
+def _kind(
+    x: Tensor, weight: Tensor, stride: int, dtype: torch.dtype
+) -> Literal["wide", "narrow", "torch"]:
+    """Return which kernels are the fastest for this convolution."""
+    O, C, KH, KW = weight.shape
+    fits = x.dim() == 4 and x.shape[1] == C and x.shape[2] >= KH and x.shape[3] >= KW
+    half = dtype in (torch.bfloat16, torch.float16)
+    if not (fits and half and O % 64 == 0 and len(x) >= MIN_BATCH and _device_fits(x)):
+        return "torch"
+    if C % 64 == 0:
+        return "wide"
+    needs_dx = x.requires_grad and torch.is_grad_enabled()
+    return "narrow" if C * KH * KW <= MAX_INPUTS and not needs_dx else "torch"
+
+
+def _device_fits(x: Tensor) -> bool:
+    if not x.is_cuda:
+        return INTERPRETED
+    return TRITON and torch.cuda.get_device_capability(x.device) == (9, 0)

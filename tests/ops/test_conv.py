@@ -1,0 +1,290 @@
+"""The convolution kernels against F.conv2d in fp64: values, every gradient, and how they are used.
+
+On a machine without a GPU a few small cases run in Triton's interpreter, in another process since
+the interpreter must be chosen before Triton is imported. With a Hopper GPU: `pytest -m gpu`.
+"""
+
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from typing import NamedTuple
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from capsnet.ops import conv
+from capsnet.ops.conv import conv2d
+
+INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
+CUDA = torch.cuda.is_available() and not INTERPRETED
+DEVICE = "cuda" if CUDA else "cpu"
+HOPPER = CUDA and torch.cuda.get_device_capability() == (9, 0)
+gpu = pytest.mark.skipif(not HOPPER, reason="needs a Hopper GPU")
+interpreted = pytest.mark.skipif(not INTERPRETED, reason="runs in test_in_interpreter's process")
+# The interpreter multiplies bf16 wrongly, so 16 bits are represented by fp16 there.
+HALF = torch.float16 if INTERPRETED else torch.bfloat16
+
+
+class Case(NamedTuple):
+    N: int
+    C: int
+    H: int
+    W: int
+    O: int
+    K: int
+    stride: int = 1
+    relu: bool = True
+    bias: bool = True
+
+    @property
+    def narrow(self) -> bool:
+        return self.C < 64
+
+
+SMALL = [
+    Case(3, 64, 9, 8, 64, 5, 2),
+    Case(66, 64, 4, 5, 128, 3, relu=False),
+    Case(1, 128, 5, 5, 64, 3, 2, bias=False),
+    Case(3, 1, 12, 11, 64, 9),
+    Case(130, 3, 6, 6, 128, 5, relu=False),
+    Case(2, 1, 9, 9, 64, 5, 2, bias=False),
+]
+LARGE = [
+    Case(512, 256, 20, 20, 256, 9, 2, relu=False),
+    Case(130, 256, 28, 28, 256, 9, 2),
+    Case(1, 64, 20, 20, 512, 9, 2, relu=False),
+    Case(3, 512, 9, 12, 64, 5, 1, bias=False),
+    Case(64, 192, 11, 11, 320, 5, 2),
+    Case(128, 1, 28, 28, 256, 9),
+    Case(130, 1, 36, 36, 256, 9, 2),
+    Case(1, 3, 28, 28, 64, 5, relu=False),
+    Case(3, 1, 28, 28, 320, 9, bias=False),
+]
+
+
+@pytest.fixture(autouse=True)
+def any_batch(monkeypatch) -> None:
+    """Take the kernels also where they would be slower."""
+    monkeypatch.setattr(conv, "MIN_BATCH", 1)
+
+
+def plain(x, weight, bias, stride, relu) -> Tensor:
+    y = F.conv2d(x, weight, bias, stride)
+    return y.relu() if relu else y
+
+
+def inputs(case: Case, dtype: torch.dtype) -> list[Tensor | None]:
+    """Return x, weight and bias rounded to `dtype`."""
+    draw = torch.Generator().manual_seed(sum(case))
+    x = torch.randn(case.N, case.C, case.H, case.W, generator=draw)
+    weight = torch.randn(case.O, case.C, case.K, case.K, generator=draw) / case.K
+    bias = torch.randn(case.O, generator=draw) if case.bias else None
+    return [t if t is None else t.to(DEVICE, dtype) for t in (x, weight, bias)]
+
+
+def run(function, case: Case, tensors, dtype: torch.dtype, sure: Tensor | None = None):
+    """Return y and the gradients of x, weight and bias, computed in `dtype`.
+
+    The gradient at y is zero where the sign of y is not sure, so that the ReLUs agree.
+    """
+    leaves = [t if t is None else t.to(dtype, copy=True) for t in tensors]
+    for t in leaves[case.narrow :]:
+        if t is not None:
+            t.requires_grad_()
+    y = function(*leaves, case.stride, case.relu)
+    draw = torch.Generator().manual_seed(1)
+    dy = torch.randn(y.shape, generator=draw).to(DEVICE, tensors[0].dtype)
+    y.backward(dy.to(y.dtype) if sure is None else (dy * sure).to(y.dtype))
+    return [y.detach(), *(t.grad for t in leaves if t is not None and t.requires_grad)]
+
+
+def check(case: Case, dtype: torch.dtype) -> None:
+    tensors = inputs(case, dtype)
+    x, weight, bias = (t if t is None else t.double() for t in tensors)
+    sure = F.conv2d(x, weight, bias, case.stride).abs() > 0.1
+    fast = run(conv2d, case, tensors, dtype, sure)
+    again = run(conv2d, case, tensors, dtype, sure)
+    truth = run(plain, case, tensors, torch.float64, sure)
+    usual = run(plain, case, tensors, dtype, sure)
+    assert fast[0].is_contiguous(memory_format=torch.channels_last)
+    for i, (f, a, t, u) in enumerate(zip(fast, again, truth, usual, strict=True)):
+        assert f.dtype == dtype and f.shape == t.shape
+        assert torch.equal(f, a), "differs from run to run"
+        error, allowed = ((z.double() - t).norm().item() for z in (f, u))
+        floor = torch.finfo(dtype).eps / 4 * t.norm().item()
+        assert error <= (3 if i else 2) * allowed + floor, f"{i}: {error} > {allowed}"
+
+
+def check_autocast(case: Case) -> None:
+    """Under autocast fp32 weights get fp32 gradients, more exact than half precision can hold."""
+    case = case._replace(relu=False)
+    tensors = inputs(case, HALF)
+    with torch.autocast(DEVICE, HALF):
+        y, *grads = run(conv2d, case, tensors, torch.float32)
+    truth = run(plain, case, tensors, torch.float64)
+    assert y.dtype == HALF
+    for grad, true in zip(grads[-2:], truth[-2:], strict=True):
+        assert grad.dtype == torch.float32
+        assert (grad.double() - true).norm() <= 1e-5 * true.norm()
+
+
+def check_layouts(case: Case) -> None:
+    """Strided inputs and gradients give the same as contiguous ones."""
+    x, weight, bias = inputs(case, HALF)
+    weight.requires_grad_()
+    results = []
+    for layout in (torch.contiguous_format, torch.channels_last):
+        y = conv2d(x.to(memory_format=layout), weight.to(memory_format=layout), bias, case.stride)
+        dy = torch.linspace(-1, 1, y.numel(), device=DEVICE, dtype=HALF).view(y.shape)
+        results.append((y, *torch.autograd.grad(y, weight, dy.to(memory_format=layout))))
+    for a, b in zip(*results, strict=True):
+        assert torch.equal(a, b)
+
+
+def check_operators() -> None:
+    """Schema, fake tensors and autograd registration, as torch.compile relies on them."""
+    from capsnet.ops.conv import narrow, wide
+
+    tests = ("test_schema", "test_autograd_registration", "test_faketensor")
+    for module, op, case in (
+        (wide, wide.conv_wide, SMALL[0]),
+        (narrow, narrow.conv_narrow, SMALL[3]),
+    ):
+        x, weight, bias = inputs(case, HALF)
+        packed = module.pack(weight, HALF)
+        x.requires_grad_(not case.narrow)
+        for t in (weight, bias):
+            t.requires_grad_()
+        torch.library.opcheck(op, (x, weight, packed, bias, case.stride, True), test_utils=tests)
+
+
+@pytest.mark.skipif(CUDA or INTERPRETED, reason="the GPU tests cover the same cases")
+def test_in_interpreter() -> None:
+    pytest.importorskip("triton", reason="the kernels need Triton")
+    result = subprocess.run(
+        [sys.executable, "-m", "pytest", __file__, "-k", "interpreted", "-p", "no:cacheprovider"],
+        env=os.environ | {"TRITON_INTERPRET": "1"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert result.returncode == 0, result.stdout[-5000:] + result.stderr[-2000:]
+
+
+@interpreted
+@pytest.mark.parametrize("case", SMALL)
+def test_interpreted_equals_torch(case: Case) -> None:
+    check(case, torch.float16)
+
+
+@interpreted
+def test_interpreted_use() -> None:
+    check_autocast(SMALL[0])
+    check_autocast(SMALL[3])
+    check_layouts(SMALL[0])
+    check_operators()
+
+
+@interpreted
+@pytest.mark.parametrize(
+    "tiles,steps,slots", [(144, 324, 132), (36, 324, 132), (5, 9, 4), (3, 2, 4)]
+)
+def test_interpreted_plan_covers_every_step_once(tiles, steps, slots) -> None:
+    from capsnet.ops.conv.wide import plan
+
+    full, extra, parts = plan(tiles, steps, slots)
+    assert full + extra == tiles
+    bounds = [i * extra * steps // max(parts, 1) for i in range(parts + 1)]
+    assert bounds[-1] == extra * steps
+    for start, end in pairwise(bounds):
+        assert 0 < end - start <= steps  # so that a program has pieces of two tiles at most
+
+
+def test_torch_takes_what_the_kernels_do_not() -> None:
+    x, weight, bias = torch.randn(2, 5, 9, 9), torch.randn(7, 5, 3, 3), torch.randn(7)
+    assert torch.equal(conv2d(x, weight, bias, 2, relu=True), plain(x, weight, bias, 2, True))
+    assert torch.equal(conv2d(x, weight), F.conv2d(x, weight))
+
+
+@pytest.mark.gpu
+@gpu
+@pytest.mark.parametrize("case", [*SMALL, *LARGE])
+def test_equals_torch(case: Case) -> None:
+    check(case, torch.bfloat16)
+
+
+@pytest.mark.gpu
+@gpu
+@pytest.mark.parametrize("case", [SMALL[0], SMALL[3]])
+def test_equals_torch_in_fp16(case: Case) -> None:
+    check(case, torch.float16)
+
+
+@pytest.mark.gpu
+@gpu
+def test_use() -> None:
+    check_autocast(LARGE[0]._replace(N=128))
+    check_autocast(LARGE[5])
+    check_layouts(SMALL[0])
+    check_operators()
+
+
+def two_layers(x, w1, b1, w2, b2) -> Tensor:
+    with torch.autocast("cuda", torch.bfloat16):
+        return conv2d(conv2d(x, w1, b1, relu=True), w2, b2, 2)
+
+
+def two_layer_inputs() -> list[Tensor]:
+    x, w1, b1 = inputs(Case(128, 1, 28, 28, 256, 9), torch.float32)
+    _, w2, b2 = inputs(Case(1, 256, 9, 9, 256, 9), torch.float32)
+    return [
+        x,
+        *(t.requires_grad_() for t in (w1, b1, w2.to(memory_format=torch.channels_last), b2)),
+    ]
+
+
+@pytest.mark.gpu
+@gpu
+def test_use_in_a_new_thread() -> None:
+    tensors = [t.detach() for t in two_layer_inputs()]
+    expected = two_layers(*tensors)
+    with ThreadPoolExecutor(1) as pool:
+        assert torch.equal(pool.submit(two_layers, *tensors).result(), expected)
+
+
+@pytest.mark.gpu
+@gpu
+def test_use_compiles_without_a_graph_break() -> None:
+    tensors = two_layer_inputs()
+    results = []
+    for function in (two_layers, torch.compile(two_layers, fullgraph=True)):
+        y = function(*tensors)
+        results.append((y, *torch.autograd.grad(y.square().sum(), tensors[1:])))
+    for eager, compiled in zip(*results, strict=True):
+        assert torch.equal(eager, compiled)
+
+
+@pytest.mark.gpu
+@gpu
+def test_use_captures_into_a_cuda_graph() -> None:
+    tensors = two_layer_inputs()
+
+    def step() -> list[Tensor]:
+        y = two_layers(*tensors)
+        return [y, *torch.autograd.grad(y.square().sum(), tensors[1:])]
+
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        step()
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        captured = step()
+    tensors[0].copy_(torch.rand_like(tensors[0]))
+    graph.replay()
+    for expected, got in zip(step(), captured, strict=True):
+        assert torch.equal(expected, got)
