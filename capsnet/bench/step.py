@@ -37,6 +37,7 @@ def bench_step(
             "stored votes, fp32": our_step(batch, device, "reference", torch.float32, graph=False),
             "ours, fp32": our_step(batch, device, "auto", torch.float32),
             "ours, bf16": our_step(batch, device, "auto", precision),
+            "ours, bf16, compiled": our_step(batch, device, "auto", precision, compiled=True),
         }
         if peer is not None:
             variants[f"peer {peer.name}"] = peer_step(peer, batch, device)
@@ -47,12 +48,19 @@ def bench_step(
 
 
 def our_step(
-    batch: int, device: torch.device, backend: str, precision: torch.dtype, graph: bool = True
+    batch: int,
+    device: torch.device,
+    backend: str,
+    precision: torch.dtype,
+    graph: bool = True,
+    compiled: bool = False,
 ) -> Run:
     """Return one training step of capsnet_mnist on embedded digits as `capsnet train` runs it."""
     stream = open_data("digits", "train", augment=Augment(shift=2), device=device)
     model = create_model("capsnet_mnist", backend=backend).to(device)
-    step = TrainStep(model, stream, TrainConfig(averaging=0.999), precision, graph=graph)
+    step = TrainStep(
+        model, stream, TrainConfig(averaging=0.999, compile=compiled), precision, graph
+    )
     plan = epoch_plan(stream, seed=0, epoch=0, num_rows=batch)
     return lambda: step(plan, 1e-3, 1.0)
 

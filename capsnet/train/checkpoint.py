@@ -80,9 +80,10 @@ def load_checkpoint(folder: Path, step: TrainStep, config: TrainConfig) -> Posit
     weights = {k.removeprefix(prefix): x for k, x in tensors.items() if k.startswith(prefix)}
     set_weights(step.model, weights, path)
     for i, p in enumerate(step.params):
+        state = {m: tensors[f"adam.{m}.{i}"].to(step.device) for m in _MOMENTS}
+        # Moments must lie in memory as their parameter does.
         step.optimizer.state[p] = {
-            m: tensors[f"adam.{m}.{i}"].to(step.device if m != "step" or step.cuda else "cpu")
-            for m in _MOMENTS
+            m: x if m == "step" else torch.empty_like(p).copy_(x) for m, x in state.items()
         }
     for i, x in enumerate(step.average):
         x.copy_(tensors[f"average.{i}"])

@@ -48,7 +48,7 @@ class TrainConfig:
     """Factor of the paper's schedule."""
     lr_decay_steps: int = 2000
     """Steps in which the paper's schedule multiplies once by lr_decay."""
-    averaging: float = 0.0
+    averaging: float = 0.999
     """Decay of the running average of the weights, which is then evaluated and kept; 0: none."""
 
     reconstruction_weight: float = 0.0005

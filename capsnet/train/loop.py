@@ -33,7 +33,7 @@ from capsnet.train.checkpoint import (
 from capsnet.train.config import TrainConfig
 from capsnet.train.device import pick_device, pick_precision
 from capsnet.train.evaluate import check_fit, evaluate
-from capsnet.train.progress import TrainProgress
+from capsnet.train.progress import TrainProgress, describe
 from capsnet.train.schedule import average_weight, learning_rate
 from capsnet.train.step import TrainStep
 
@@ -66,13 +66,12 @@ def train(config: TrainConfig) -> dict[str, Any] | Interrupted:
     write_text(folder / "config.json", json.dumps(config.to_json(), indent=2))
 
     with stop_requests() as stop, Board(config, model, stream) as board:
-        finished = run_epochs(config, step, position, validation, precision, stop, board)
-    save_checkpoint(folder, step, config, position)
+        run = Run(config, step, position, validation, stop, board)
+        finished = run.go()
+    run.save()
     if not finished:
         return Interrupted(folder)
-    if step.average:
-        with torch.no_grad():
-            torch._foreach_copy_(step.params, step.average)
+    step.take_average()
     test = evaluate(model, open_stream(config, "test", device), precision=precision)
     result = {
         "model": config.model,
@@ -90,66 +89,103 @@ def train(config: TrainConfig) -> dict[str, Any] | Interrupted:
     return result
 
 
-def run_epochs(
-    config: TrainConfig,
-    step: TrainStep,
-    position: Position,
-    validation: Stream | None,
-    precision: torch.dtype,
-    stop: list[int],
-    board: Board,
-) -> bool:
-    """Run the steps that are left; False if a signal asked to stop before the last one."""
-    steps = ceil(step.stream.num_samples / config.batch_size)
-    total = config.epochs * steps
-    saved = time.monotonic()
-    with TrainProgress(config.epochs, steps, position.epoch * steps + position.step) as progress:
-        while position.epoch < config.epochs:
-            plan = epoch_plan(step.stream, config.seed, position.epoch, steps * config.batch_size)
-            step.model.train()
-            started, first = time.monotonic(), position.step
-            for k in range(first, steps):
-                done = position.epoch * steps + k
-                rows = slice(k * config.batch_size, (k + 1) * config.batch_size)
-                step(
-                    {name: x[rows] for name, x in plan.items()},
-                    learning_rate(config, done, total),
-                    average_weight(config, done),
-                )
-                position.step = k + 1
-                progress.update(position.epoch, position.step)
-                now = time.monotonic()
-                due = now - saved > config.checkpoint_seconds
-                if (stop or due) and position.step < steps:
-                    _require_finite(float(step.sums[0]), step, config)
-                    position.seconds += now - started
-                    if stop:
-                        return False
-                    save_checkpoint(config.folder, step, config, position)
-                    started, first, saved = time.monotonic(), position.step, time.monotonic()
-            loss, errors = step.take_sums()
-            _require_finite(loss, step, config)
-            elapsed = time.monotonic() - started
-            position.seconds += elapsed
-            position.epoch, position.step = position.epoch + 1, 0
-            line = {
-                "epoch": position.epoch,
-                "loss": loss,
-                "train_error_percent": 100 * errors,
-                "lr": float(step.lr),
-                "images_per_second": (steps - first) * config.batch_size / elapsed,
-                "seconds": position.seconds,
-            }
-            if validation is not None:
-                held_out = evaluate(step.model, validation, precision=precision)
-                line["validation_error_percent"] = held_out.error_percent
-            position.history.append(line)
-            write_log(config.folder, position)
-            board.epoch(line)
-            progress.epoch_done(line)
-            if stop and position.epoch < config.epochs:
-                return False
-    return True
+@dataclass
+class Run:
+    """One run under way: `go` does the steps that are left."""
+
+    config: TrainConfig
+    step: TrainStep
+    position: Position
+    validation: Stream | None
+    stop: list[int]
+    board: Board
+
+    def __post_init__(self) -> None:
+        self.steps = ceil(self.step.stream.num_samples / self.config.batch_size)
+        self.saved = time.monotonic()
+
+    def go(self) -> bool:
+        """Run to the end of the last epoch; False if a signal asked to stop before it."""
+        done = self.position.epoch * self.steps + self.position.step
+        with TrainProgress(self.config.epochs, self.steps, done) as progress:
+            while self.position.epoch < self.config.epochs:
+                speed = self.run_steps(progress)
+                if self.position.step < self.steps:
+                    return False
+                self.finish_epoch(speed, progress)
+                if self.stop and self.position.epoch < self.config.epochs:
+                    return False
+        return True
+
+    def run_steps(self, progress: TrainProgress) -> float:
+        """Run the steps that are left of the epoch, or until a stop; returns images per second."""
+        config, step, position = self.config, self.step, self.position
+        rows, total = config.batch_size, config.epochs * self.steps
+        plan = epoch_plan(step.stream, config.seed, position.epoch, self.steps * rows)
+        step.model.train()
+        began = timed_from = shown = time.monotonic()
+        timed_images = 0
+        while position.step < self.steps:
+            k, done = position.step, position.epoch * self.steps + position.step
+            steady = step.steady
+            step(
+                {name: x[k * rows : (k + 1) * rows] for name, x in plan.items()},
+                learning_rate(config, done, total),
+                average_weight(config, done),
+            )
+            position.step += 1
+            timed_images += rows
+            # What happens only once is not the speed of training.
+            if step.steady and not steady and position.step < self.steps:
+                step.wait()
+                timed_from, timed_images = time.monotonic(), 0
+            now = time.monotonic()
+            numbers = None
+            if not step.cuda and now - shown > 1:  # on a GPU, to look is to wait
+                shown = now
+                numbers = describe(*step.sums_so_far(), timed_images / (now - timed_from))
+            progress.update(position.epoch, position.step, numbers)
+            if position.step < self.steps:
+                if self.stop:
+                    break
+                if now - self.saved > config.checkpoint_seconds:
+                    position.seconds += time.monotonic() - began
+                    self.save()
+                    began = time.monotonic()
+        step.wait()
+        position.seconds += time.monotonic() - began
+        return timed_images / (time.monotonic() - timed_from)
+
+    def finish_epoch(self, speed: float, progress: TrainProgress) -> None:
+        """Report the numbers of the epoch and move on to the next."""
+        loss, errors = self.step.sums_so_far()
+        _require_finite(loss, self.step, self.config)
+        self.step.sums.zero_()
+        self.position.epoch, self.position.step = self.position.epoch + 1, 0
+        line = {
+            "epoch": self.position.epoch,
+            "loss": loss,
+            "train_error_percent": 100 * errors,
+            "lr": float(self.step.lr),
+            "images_per_second": speed,
+            "seconds": self.position.seconds,
+        }
+        numbers = describe(loss, errors, speed)
+        if self.validation is not None:
+            with self.step.averaged():
+                result = evaluate(self.step.model, self.validation, precision=self.step.precision)
+            line["validation_error_percent"] = result.error_percent
+            numbers += f"  validation error {result.error_percent:.2f} %"
+        self.position.history.append(line)
+        write_log(self.config.folder, self.position)
+        self.board.epoch(line)
+        progress.epoch_done(self.position.epoch, numbers)
+
+    def save(self) -> None:
+        """Write a checkpoint, unless training has gone wrong."""
+        _require_finite(self.step.sums_so_far()[0], self.step, self.config)
+        save_checkpoint(self.config.folder, self.step, self.config, self.position)
+        self.saved = time.monotonic()
 
 
 def epoch_plan(stream: Stream, seed: int, epoch: int, num_rows: int) -> dict[str, Tensor]:

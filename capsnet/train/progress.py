@@ -41,23 +41,18 @@ class TrainProgress:
 
     def update(self, epoch: int, step: int, numbers: str | None = None) -> None:
         """Move the bar to a step within an epoch, with new numbers if there are any."""
-        fields: dict[str, Any] = {"epoch": f"{epoch + 1}/{self.epochs}"}
+        fields: dict[str, Any] = {"epoch": f"{min(epoch + 1, self.epochs)}/{self.epochs}"}
         if numbers is not None:
             fields["numbers"] = numbers
         self.bar.update(self.task, completed=epoch * self.steps + step, **fields)
 
-    def epoch_done(self, line: dict[str, Any]) -> None:
+    def epoch_done(self, epoch: int, numbers: str) -> None:
         """Report the numbers of a finished epoch."""
-        numbers = describe(line)
-        self.update(line["epoch"], 0, numbers)
+        self.update(epoch, 0, numbers)
         if not self.console.is_terminal:
-            print(f"epoch {line['epoch']}/{self.epochs}  {numbers}", file=sys.stderr, flush=True)
+            print(f"epoch {epoch}/{self.epochs}  {numbers}", file=sys.stderr, flush=True)
 
 
-def describe(line: dict[str, Any]) -> str:
-    """Return loss, errors and speed as one short text."""
-    parts = [f"loss {line['loss']:.4f}", f"train error {line['train_error_percent']:.2f} %"]
-    if "validation_error_percent" in line:
-        parts.append(f"validation error {line['validation_error_percent']:.2f} %")
-    parts.append(f"{line['images_per_second']:,.0f} images/s")
-    return "  ".join(parts)
+def describe(loss: float, errors: float, speed: float) -> str:
+    """Return loss, error rate and images per second as one short text."""
+    return f"loss {loss:.4f}  train error {100 * errors:.2f} %  {speed:,.0f} images/s"

@@ -5,6 +5,9 @@ the host. Random choices come in as a slice of the epoch's plan, so the step its
 but dropout.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import torch
 from torch import Tensor
 
@@ -28,9 +31,13 @@ class TrainStep:
         graph: bool = True,
     ) -> None:
         self.model, self.stream, self.config = model, stream, config
+        self.precision = precision
         self.device = stream.device
         self.cuda = self.device.type == "cuda"
         self.use_graph = self.cuda and graph
+        if self.cuda:
+            # The layout the convolutions read: stored so, no weight is moved in a step.
+            model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.autocast = torch.autocast(
             self.device.type, precision, enabled=precision != torch.float32, cache_enabled=False
         )
@@ -59,11 +66,36 @@ class TrainStep:
         else:
             self._run_and_capture(plan)
 
-    def take_sums(self) -> tuple[float, float]:
-        """Return mean loss and error rate since the last call, and start anew; waits for a GPU."""
+    @property
+    def steady(self) -> bool:
+        """Whether all that happens once, in the first steps, is behind us."""
+        return not self.use_graph or self.graph is not None
+
+    def wait(self) -> None:
+        """Wait until the device has done what it was told."""
+        if self.cuda:
+            torch.cuda.synchronize(self.device)
+
+    def sums_so_far(self) -> tuple[float, float]:
+        """Return mean loss and error rate of the epoch so far; waits for a GPU."""
         loss, errors, images = self.sums.tolist()
-        self.sums.zero_()
         return loss / max(images, 1), errors / max(images, 1)
+
+    @torch.no_grad()
+    def take_average(self) -> None:
+        """Put the averaged weights, if there are any, in place of the last ones."""
+        for mean, p in zip(self.average, self.params, strict=False):
+            p.copy_(mean)
+
+    @contextmanager
+    def averaged(self) -> Iterator[None]:
+        """Look at the averaged weights within a block and go on with the last ones after it."""
+        last = [p.detach().clone() for p in self.params] if self.average else []
+        self.take_average()
+        yield
+        with torch.no_grad():
+            for kept, p in zip(last, self.params, strict=False):
+                p.copy_(kept)
 
     def weights_are_finite(self) -> bool:
         """Return whether the weights can still be trained; waits for a GPU."""
@@ -78,9 +110,8 @@ class TrainStep:
         self.optimizer.step()
         with torch.no_grad():
             if self.average:
-                change = torch._foreach_sub(self.params, self.average)
-                torch._foreach_mul_(change, self.average_weight)
-                torch._foreach_add_(self.average, change)
+                for mean, p in zip(self.average, self.params, strict=True):
+                    mean.lerp_(p, self.average_weight)
             count = errors.new_full((), len(errors), dtype=torch.float64)
             self.sums += torch.stack([loss.detach() * count, errors.sum(), count])
 

@@ -207,7 +207,7 @@ def test_overlapping_digits_train_with_two_labels(tiny, changes):
         ("lr_decay", 0.1),
         ("lr_decay_steps", 3),
         ("schedule", "cosine"),
-        ("averaging", 0.5),
+        ("averaging", 0.0),
         ("reconstruction_weight", 0.1),
         ("average_classes", True),
         ("shift", 0),
@@ -278,3 +278,17 @@ def test_objectives_exist_for_every_model():
     from capsnet.models import list_models, model_entry
 
     assert {model_entry(name).model.objective for name in list_models()} <= OBJECTIVES.keys()
+
+
+def test_a_look_at_the_average_leaves_the_last_weights(tiny):
+    config = tiny(averaging=0.9)
+    stream = open_stream(config, "train", torch.device("cpu"))
+    step = TrainStep(build_model(config, stream), stream, config, torch.float32)
+    plan = {k: x[:20] for k, x in epoch_plan(stream, 0, 0, 60).items()}
+    for share in (1.0, 0.5):
+        step(plan, 1e-2, share)
+    last = [p.detach().clone() for p in step.params]
+    with step.averaged():
+        assert all(torch.equal(p, m) for p, m in zip(step.params, step.average, strict=True))
+        assert not torch.equal(step.params[0], last[0])
+    assert all(torch.equal(p, q) for p, q in zip(step.params, last, strict=True))
