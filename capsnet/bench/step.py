@@ -6,6 +6,7 @@ import shutil
 import statistics
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from math import ceil
 from pathlib import Path
 from typing import Any
@@ -29,20 +30,25 @@ def bench_step(
     batches: tuple[int, ...], device: torch.device, peer: Path | None = None
 ) -> dict[str, Any]:
     """Time one step (augment, forward, loss, backward, Adam) of ours, the reference and a peer."""
-    precision = torch.bfloat16
-    errors = check(device, precision if device.type == "cuda" else torch.float32)
+    cuda, half = device.type == "cuda", torch.bfloat16
+    errors = check(device, half if cuda else torch.float32)
     rows = []
     for batch in batches:
-        variants: dict[str, Run] = {
-            "stored votes, fp32": our_step(batch, device, "reference", torch.float32, graph=False),
-            "ours, fp32": our_step(batch, device, "auto", torch.float32),
-            "ours, bf16": our_step(batch, device, "auto", precision),
-            "ours, bf16, compiled": our_step(batch, device, "auto", precision, compiled=True),
+        # Made one at a time, so that none works in the memory another has left behind.
+        variants: dict[str, Callable[[], Run]] = {
+            "stored votes, fp32": partial(
+                our_step, batch, device, "reference", torch.float32, graph=False
+            ),
+            "ours, fp32": partial(our_step, batch, device, "auto", torch.float32),
+            "ours, bf16": partial(our_step, batch, device, "auto", half),
         }
+        if cuda:
+            compiled = partial(our_step, batch, device, "auto", half, compiled=True)
+            variants["ours, bf16, compiled"] = compiled
         if peer is not None:
-            variants[f"peer {peer.name}"] = peer_step(peer, batch, device)
-        for name, run in variants.items():
-            timing = measure(run, device, repeats=30 if device.type == "cuda" else 7)
+            variants[f"peer {peer.name}"] = partial(peer_step, peer, batch, device)
+        for name, make in variants.items():
+            timing = measure(make(), device, repeats=30 if cuda else 11)
             rows.append({"variant": name, "batch": batch, "step": timing.to_json()})
     return {"bench": "step", "error_over_reference": errors, "rows": rows}
 

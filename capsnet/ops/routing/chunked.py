@@ -7,6 +7,7 @@ u instead (README.md in this folder):
 so each pass over i is two batched matrix products and a softmax, and A [N, J, E] is its state.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -31,29 +32,35 @@ def route_chunked(
 
 
 class _Chunks:
-    """u and W cut over i and laid out for the products: u [N, 1, D, i], W [J, E, D * i]."""
+    """u and W cut over i and laid out for the products: u [N, D, i] and W [J, E, D * i].
 
-    def __init__(self, u: Tensor, W: Tensor) -> None:
+    The two large results per chunk are written to the same memory again and again: fresh memory
+    for each would cost more in page faults than the arithmetic.
+    """
+
+    def __init__(self, u: Tensor, W: Tensor, sides: int) -> None:
         N, I, D = u.shape
         J, E = W.shape[1:3]
-        self.size = max(1, min(I, CHUNK_ELEMENTS // max(1, J * N * D)))
-        self.u = [x.permute(0, 2, 1).contiguous() for x in u.split(self.size, dim=1)]
-        self.W = [x.permute(1, 2, 3, 0).reshape(J, E, -1) for x in W.split(self.size)]
+        size = max(1, min(I, CHUNK_ELEMENTS // max(1, J * N * D)))
+        self.u = [x.permute(0, 2, 1).contiguous() for x in u.split(size, dim=1)]
+        self.W = [x.permute(1, 2, 3, 0).reshape(J, E, -1) for x in W.split(size)]
+        self.memory = u.new_empty(2, sides * J * N * D * size)
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
         return zip(self.u, self.W, strict=True)
 
+    def products(self, a: Tensor, uc: Tensor, Wc: Tensor) -> tuple[Tensor, Tensor]:
+        """Return W^T a as [J, P, N, D, i] and a . u_hat as [J, P, N, i] for a [J, P, N, E]."""
+        Wa, x = self.memory[:, : a.shape[:3].numel() * uc.shape[1:].numel()]
+        torch.bmm(a.flatten(1, 2), Wc, out=Wa.view(len(a), -1, Wc.shape[2]))
+        Wa = Wa.view(*a.shape[:3], *uc.shape[1:])
+        return Wa, torch.mul(Wa, uc, out=x.view_as(Wa)).sum(dim=3)
 
-def _dot(a: Tensor, uc: Tensor, Wc: Tensor) -> tuple[Tensor, Tensor]:
-    """Return W^T a as [J, N, D, i] and a_j . u_hat_ij as [J, N, i]; a is [J, N, E]."""
-    N, D, i = uc.shape
-    Wa = torch.bmm(a, Wc).view(-1, N, D, i)
-    return Wa, (Wa * uc).sum(dim=2)
-
-
-def _weighted(c: Tensor, uc: Tensor) -> Tensor:
-    """Return c_ij u_id as [J, N, D * i]; c is [J, N, i]."""
-    return (c.unsqueeze(2) * uc).flatten(2)
+    def weighted(self, weights: Tensor, uc: Tensor) -> Tensor:
+        """Return c_ij u_id as [J, P, N, D * i] for weights [J, P, N, i], in place of the last."""
+        shape = (*weights.shape[:3], *uc.shape[1:])
+        x = self.memory[1, : torch.Size(shape).numel()].view(shape)
+        return torch.mul(weights.unsqueeze(3), uc, out=x).flatten(3)
 
 
 def _couple(b: Tensor, leaky: bool) -> Tensor:
@@ -68,65 +75,65 @@ class _Route(torch.autograd.Function):
     def forward(
         ctx: Any, u: Tensor, W: Tensor, bias: Tensor | None, num_iters: int, full: bool, leaky: bool
     ) -> Tensor:
-        N, J = u.shape[0], W.shape[1]
-        chunks = _Chunks(u, W)
-        offset = 0 if bias is None else bias.unsqueeze(1)
-        uniform = 1 / (J + leaky)
-        A: list[Tensor] = []  # the state [J, N, E] before each iteration
-        S: list[Tensor] = []  # s [J, N, E] of each iteration
-        state = u.new_zeros(J, N, W.shape[2])
+        N, J, E = u.shape[0], *W.shape[1:3]
+        chunks = _Chunks(u, W, sides=1)
+        states: list[Tensor] = []  # A [J, N, E] before each iteration
+        sums: list[Tensor] = []  # s [J, N, E] of each iteration
+        A = u.new_zeros(J, N, E)
         for t in range(num_iters):
-            s = torch.zeros_like(state)
+            s = torch.zeros_like(A)
             for uc, Wc in chunks:
-                if t == 0:
-                    x = (uc * uniform).flatten(1).expand(J, -1, -1)
+                if t == 0:  # c is uniform: one product for all parents
+                    flat = torch.mm(Wc.flatten(0, 1), uc.flatten(1).T).view(J, E, N)
+                    s.add_(flat.transpose(1, 2), alpha=1 / (J + leaky))
                 else:
-                    x = _weighted(_couple(_dot(state, uc, Wc)[1], leaky), uc)
-                s.baddbmm_(x, Wc.transpose(1, 2))
-            s += offset
-            A.append(state)
-            S.append(s)
+                    b = chunks.products(A.unsqueeze(1), uc, Wc)[1].squeeze(1)
+                    x = chunks.weighted(_couple(b, leaky).unsqueeze(1), uc).squeeze(1)
+                    s.baddbmm_(x, Wc.transpose(1, 2))
+            if bias is not None:
+                s += bias.unsqueeze(1)
+            states.append(A)
+            sums.append(s)
             v = squash(s)
-            state = state + v
-        ctx.save_for_backward(u, W, torch.stack(A), torch.stack(S))
+            A = A + v
+        ctx.save_for_backward(u, W, torch.stack(states), torch.stack(sums))
         ctx.full, ctx.leaky, ctx.has_bias = full, leaky, bias is not None
         return v.transpose(0, 1).contiguous()
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        u, W, A, S = ctx.saved_tensors
+        u, W, states, sums = ctx.saved_tensors
         _, J, E, D = W.shape
-        num_iters = len(S)
-        chunks = _Chunks(u, W)
+        chunks = _Chunks(u, W, sides=2)
         du = [torch.zeros_like(uc) for uc in chunks.u]
         dW = [torch.zeros_like(Wc) for Wc in chunks.W]
         dbias = u.new_zeros(J, E)
-        uniform = 1 / (J + ctx.leaky)
-        dstate = torch.zeros_like(S[0])  # what the later iterations ask of v of this one
+        dA = torch.zeros_like(sums[0])  # what the later iterations ask of v of this one
         dv = grads[0].transpose(0, 1)
-        for t in reversed(range(num_iters)):
-            dS = _squash_backward(S[t], dv if t == num_iters - 1 else dstate)
+        for t in reversed(range(len(sums))):
+            dS = _squash_backward(sums[t], dv)
             dbias += dS.sum(dim=1)
+            pair = torch.stack([states[t], dS], dim=1)  # [J, 2, N, E]
             for k, (uc, Wc) in enumerate(chunks):
                 if t == 0:
-                    du[k].add_(torch.bmm(dS, Wc).sum(0).view_as(uc), alpha=uniform)
-                    x = (uc * uniform).flatten(1).expand(J, -1, -1)
-                    dW[k].baddbmm_(dS.transpose(1, 2), x)
+                    flat, share = dS.transpose(1, 2).flatten(0, 1), 1 / (J + ctx.leaky)
+                    du[k].flatten(1).addmm_(flat.T, Wc.flatten(0, 1), alpha=share)
+                    dW[k].flatten(0, 1).addmm_(flat, uc.flatten(1), alpha=share)
                     continue
-                WA, b = _dot(A[t], uc, Wc)
-                WS, dc = _dot(dS, uc, Wc)
+                Wa, dots = chunks.products(pair, uc, Wc)
+                b, dc = dots.unbind(dim=1)
                 c = _couple(b, ctx.leaky)
-                db = c * (dc - (c * dc).sum(dim=0))
-                du[k] += (WS.mul_(c.unsqueeze(2))).sum(0)
-                dW[k].baddbmm_(dS.transpose(1, 2), _weighted(c, uc))
+                db = c * (dc - (c * dc).sum(dim=0)) if ctx.full else torch.zeros_like(c)
+                weights = torch.stack([db, c], dim=1)  # [J, 2, N, i]
+                x = chunks.weighted(weights, uc)
+                dW[k].baddbmm_(pair.flatten(1, 2).transpose(1, 2), x.flatten(1, 2))
+                du[k] += Wa.mul_(weights.unsqueeze(3)).sum(dim=(0, 1))
                 if ctx.full:
-                    du[k] += (WA.mul_(db.unsqueeze(2))).sum(0)
-                    x = _weighted(db, uc)
-                    dW[k].baddbmm_(A[t].transpose(1, 2), x)
-                    dstate.baddbmm_(x, Wc.transpose(1, 2))
+                    dA.baddbmm_(x[:, 0], Wc.transpose(1, 2))
             if not ctx.full:
                 break
+            dv = dA
         du_all = torch.cat([x.permute(0, 2, 1) for x in du], dim=1)
         dW_all = torch.cat([x.view(J, E, D, -1).permute(3, 0, 1, 2) for x in dW])
         return du_all, dW_all, dbias if ctx.has_bias else None, None, None, None
