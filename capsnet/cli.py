@@ -44,7 +44,8 @@ def train(config: OmitArgPrefixes[TrainConfig], json: bool = False) -> int:
     show(
         json,
         result,
-        f"{result['model']} on {result['data']}: test error {result['error_percent']:.2f} % of "
+        f"{result['model']} on {result['data']}: {result['split']} error "
+        f"{result['error_percent']:.2f} % of "
         f"{result['num_images']:,} images after {result['seconds']:.1f} s of training "
         f"({result['images_per_second']:,.0f} images/s); weights in {result['folder']}.",
     )
@@ -95,6 +96,7 @@ def evaluate(
         num_samples=num_samples,
         image_size=model.image_shape[1],
         channels=model.image_shape[0],
+        seed=card["config"].get("data_seed", 0),
     )
     result = run(model.to(where), stream, batch_size, pick_precision(precision, where))
     show(
@@ -350,7 +352,102 @@ def bench(
     return 0
 
 
-VERBS = {f.__name__: f for f in (train, evaluate, predict, figure, data, models, demo, bench, info)}
+def reproduce(
+    name: Positional[str],
+    seeds: int | None = None,
+    minutes: float | None = None,
+    results: Path = Path("results"),
+    runs: Path = Path("runs/reproduce"),
+    data_folder: Path | None = None,
+    device: str = "auto",
+    keep: bool = False,
+    smoke: bool = False,
+    commit: str | None = None,
+    json: bool = False,
+) -> int:
+    """Make the runs of a table or figure of the paper that are not made yet.
+
+    Example: capsnet reproduce table1 --minutes 9
+
+    Args:
+        name: table1, multimnist, affine, few-labels, scrambled, equivariance, tune,
+            figure-perturbation, figure-overlap or figure-routing.
+        seeds: Seeds per row; by default the experiment's own number.
+        minutes: Start no run that is not expected to end in this time; cut off the first if it
+            does not. The same command goes on later.
+        results: Folder of the results, one line of JSON per run.
+        runs: Folder of the runs' checkpoints.
+        data_folder: Folder with the data set's files, if you placed them by hand.
+        device: auto, cpu, cuda or cuda:N.
+        keep: Leave the folders of finished runs, with their weights.
+        smoke: A try-out: tiny models on embedded digits; choose another --results for it.
+        commit: The commit of the code, where git cannot tell.
+        json: Print the result as one JSON object on the last line.
+    """
+    from capsnet.experiments.reproduce import reproduce as run
+
+    done = run(name, seeds, minutes, results, runs, data_folder, device, keep, smoke, commit)
+    show(
+        json,
+        {"name": name, **done._asdict()},
+        f"{name}: {done.made} made, {done.found} were there already, {done.left} left.",
+    )
+    return 0
+
+
+def report(results: Path = Path("results"), root: Path = Path("."), check: bool = False) -> int:
+    """Write the tables and plots of all results into README and docs.
+
+    Example: capsnet report --check
+
+    Args:
+        results: Folder of the results.
+        root: Folder with README.md and docs.
+        check: Change nothing; say which pages disagree with the results.
+    """
+    from capsnet.experiments.reproduce import report as run
+
+    stale = run(results, root, check)
+    for path in stale:
+        print(f"{path} {'disagrees with the results' if check else 'is new'}.")
+    if not stale:
+        print("All pages agree with the results.")
+    return EXIT_FAILED if check and stale else 0
+
+
+def ship(run: Path, name: str, root: Path = Path(".")) -> int:
+    """Put the weights of a finished run into the package, in half precision, with a card.
+
+    Example: capsnet ship --run runs/capsnet_small-digits-seed0 --name capsnet_small
+
+    Args:
+        run: Folder of the run.
+        name: Name of the model whose weights they become.
+        root: Folder with docs, where the page of cards is written.
+    """
+    from capsnet.experiments.reproduce import ship as write
+
+    print(f"Wrote {write(run, name, root)}.")
+    return 0
+
+
+VERBS = {
+    verb.__name__: verb
+    for verb in (
+        train,
+        evaluate,
+        predict,
+        figure,
+        reproduce,
+        report,
+        ship,
+        data,
+        models,
+        demo,
+        bench,
+        info,
+    )
+}
 
 
 def main(args: list[str] | None = None) -> int:

@@ -39,6 +39,12 @@ class TrainConfig:
     """Seed of weights, order and augmentation."""
     holdout: int = 0
     """Training images set apart, evenly over the classes, and evaluated after every epoch."""
+    stop_at_error: float | None = None
+    """Stop after the first epoch whose validation error in per cent is not above; needs holdout."""
+    final_split: Literal["test", "validation"] = "test"
+    """What the final weights are evaluated on, once, at the end; validation needs holdout."""
+    data_seed: int = 0
+    """Seed of the choice of images: those held out, those of num_samples, a folder's test part."""
 
     lr: float = 1e-3
     """Learning rate of Adam at the start."""
@@ -95,6 +101,8 @@ class TrainConfig:
         _require(0 <= self.averaging < 1, "averaging must be at least 0 and less than 1")
         _require(self.reconstruction_weight >= 0, "reconstruction-weight must not be negative")
         _require(self.holdout >= 0, "holdout must not be negative")
+        _require(self.holdout > 0 or self.stop_at_error is None, "stop-at-error needs a holdout")
+        _require(self.holdout > 0 or self.final_split == "test", "final-split needs a holdout")
         _require(self.shift is None or self.shift >= 0, "shift must not be negative")
         _require(0 <= self.scale < 1, "scale must be at least 0 and less than 1")
 

@@ -72,10 +72,11 @@ def train(config: TrainConfig) -> dict[str, Any] | Interrupted:
     if not finished:
         return Interrupted(folder)
     step.take_average()
-    test = evaluate(model, open_stream(config, "test", device), precision=precision)
+    test = evaluate(model, open_stream(config, config.final_split, device), precision=precision)
     result = {
         "model": config.model,
         "data": config.data,
+        "split": config.final_split,
         **test.to_json(),
         "seconds": position.seconds,
         "images_per_second": position.history[-1]["images_per_second"],
@@ -108,14 +109,21 @@ class Run:
         """Run to the end of the last epoch; False if a signal asked to stop before it."""
         done = self.position.epoch * self.steps + self.position.step
         with TrainProgress(self.config.epochs, self.steps, done) as progress:
-            while self.position.epoch < self.config.epochs:
+            while not self.is_over():
                 speed = self.run_steps(progress)
                 if self.position.step < self.steps:
                     return False
                 self.finish_epoch(speed, progress)
-                if self.stop and self.position.epoch < self.config.epochs:
+                if self.stop and not self.is_over():
                     return False
         return True
+
+    def is_over(self) -> bool:
+        """Return whether all epochs are done, or the validation error is where to stop."""
+        goal, history = self.config.stop_at_error, self.position.history
+        if goal is not None and history and history[-1]["validation_error_percent"] <= goal:
+            return True
+        return self.position.epoch >= self.config.epochs
 
     def run_steps(self, progress: TrainProgress) -> float:
         """Run the steps that are left of the epoch, or until a stop; returns images per second."""
@@ -218,6 +226,7 @@ def open_stream(config: TrainConfig, split: SplitName, device: torch.device) -> 
         channels=config.channels,
         num_samples=config.num_samples if split == "train" else None,
         holdout=config.holdout,
+        seed=config.data_seed,
     )
 
 

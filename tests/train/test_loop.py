@@ -73,6 +73,32 @@ def test_stop_in_the_first_and_last_step_of_an_epoch(step, tiny, ctrl_c):
     same_outcome(whole, parts)
 
 
+def test_stops_where_the_validation_error_is_low_enough(tiny):
+    whole = tiny("whole", epochs=4, holdout=50, num_samples=200, lr=3e-3)
+    train(whole)
+    errors = [line["validation_error_percent"] for line in history(whole)]
+    goal = errors[1]
+    stopped = replace(whole, out=tiny("stopped").folder, stop_at_error=goal)
+    first = next(k for k, error in enumerate(errors, 1) if error <= goal)
+    result = train(stopped)
+    assert history(stopped) == history(whole)[:first] and first < 4
+    assert train(replace(stopped, resume=True))["error_percent"] == result["error_percent"]
+    assert len(history(stopped)) == first
+
+
+def test_final_split_can_be_the_validation_images(tiny):
+    config = tiny(holdout=50, final_split="validation")
+    result = train(config)
+    assert result["split"] == "validation" and result["num_images"] == 50
+    assert result["error_percent"] == history(config)[-1]["validation_error_percent"]
+
+
+@pytest.mark.parametrize("changes", [{"stop_at_error": 1.0}, {"final_split": "validation"}])
+def test_validation_needs_a_holdout(tiny, changes):
+    with pytest.raises(UserError, match="needs a holdout"):
+        train(tiny(**changes))
+
+
 def test_stop_in_the_very_last_step_finishes(tiny, ctrl_c):
     with ctrl_c(6):
         assert isinstance(train(tiny()), dict)
@@ -218,6 +244,7 @@ def test_overlapping_digits_train_with_two_labels(tiny, changes):
         ("num_samples", 40),
         ("seed", 5),
         ("holdout", 50),
+        ("data_seed", 5),
         ("image_size", 32),
         ("channels", 3),
         ("precision", "bf16"),

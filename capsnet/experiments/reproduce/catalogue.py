@@ -1,0 +1,17 @@
+"""The one list of what can be reproduced. A new experiment is a file and a line here."""
+
+from capsnet.experiments.reproduce import (
+    affine,
+    equivariance,
+    few_labels,
+    multimnist,
+    scrambled,
+    table1,
+    tune,
+)
+from capsnet.experiments.reproduce.experiment import Experiment
+
+EXPERIMENTS: dict[str, Experiment] = {
+    module.EXPERIMENT.name: module.EXPERIMENT
+    for module in (table1, multimnist, affine, few_labels, scrambled, equivariance, tune)
+}

@@ -1,0 +1,85 @@
+"""What an experiment is: named recipes, what is measured after training, and how it is shown.
+
+for row, config in experiment.recipes(seed).items(): ...
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import torch
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from capsnet.data import SplitName, Stream
+from capsnet.experiments.reproduce.records import Results
+from capsnet.models import Classifier
+from capsnet.train.config import TrainConfig
+from capsnet.train.loop import open_stream
+from capsnet.train.objectives import wrong
+
+BATCH = 512
+
+
+class Answers(NamedTuple):
+    """What a model says of all M images of a stream, on the CPU."""
+
+    lengths: Tensor  # [M, J]
+    labels: Tensor  # [M, L]
+    wrong: Tensor  # [M]
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A finished run: the model with its final weights, ready on its device."""
+
+    model: Classifier
+    config: TrainConfig
+    device: torch.device
+    precision: torch.dtype
+    at_most: int | None = None  # test images to measure on, for a try-out
+
+    def count(self, num_images: int) -> int:
+        """Return how many of `num_images` to measure on."""
+        return num_images if self.at_most is None else min(num_images, self.at_most)
+
+    def stream(self, split: SplitName) -> Stream:
+        """Return data of the run on its device."""
+        return open_stream(self.config, split, self.device)
+
+    @torch.inference_mode()
+    def answers(self, stream: Stream) -> Answers:
+        """Return the model's answers to the test plan of a stream."""
+        self.model.eval()
+        plan = stream.plan(None)
+        half = self.precision != torch.float32
+        lengths, labels = [], []
+        for start in range(0, stream.num_samples, BATCH):
+            batch = stream.batch({k: x[start : start + BATCH] for k, x in plan.items()})
+            with torch.autocast(self.device.type, self.precision, enabled=half):
+                lengths.append(self.model(batch.images).lengths.cpu())
+            labels.append(batch.labels.cpu())
+        said, true = torch.cat(lengths), torch.cat(labels)
+        return Answers(said, true, wrong(said, true))
+
+
+def nothing_more(trained: Trained) -> dict[str, Any]:
+    """Measure nothing beyond what training itself reports."""
+    return {}
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One table or figure of the paper, or a claim about capsules put to the test."""
+
+    name: str
+    title: str
+    recipes: Callable[[int], dict[str, TrainConfig]]  # seed -> row -> what to train
+    table: Callable[[Results], str]  # all results -> markdown
+    measure: Callable[[Trained], dict[str, Any]] = nothing_more
+    plot: Callable[[Results], Figure] | None = None
+    seeds: int = 3
+    more_seeds: Mapping[str, int] = field(default_factory=dict)  # row -> its own number of seeds
+    columns: Mapping[str, str] = field(  # heading -> key of the result, in the list of all runs
+        default_factory=lambda: {"test error %": "error_percent"}
+    )

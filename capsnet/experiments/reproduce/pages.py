@@ -1,0 +1,154 @@
+"""Tables and plots of the results, written into the pages that ask for them.
+
+A page asks by <!-- results:NAME --> and <!-- /results:NAME -->; what stands between is replaced.
+docs/results.md and docs/model_cards.md are written whole. No number in them is typed by hand.
+
+stale = report(Path("results"), Path("."), check=True)
+"""
+
+import hashlib
+import json
+import os
+import re
+from dataclasses import asdict
+from pathlib import Path
+
+from matplotlib.figure import Figure
+from PIL import Image, UnidentifiedImageError
+
+from capsnet.errors import UserError, unknown_name
+from capsnet.experiments.reproduce import markdown
+from capsnet.experiments.reproduce.catalogue import EXPERIMENTS
+from capsnet.experiments.reproduce.experiment import Experiment
+from capsnet.experiments.reproduce.figures import DRAWINGS
+from capsnet.experiments.reproduce.records import Record, Results, current, read
+from capsnet.experiments.reproduce.shipping import PAGE, cards_page
+from capsnet.files import whole_file, write_text
+
+FIGURES = Path("docs/figures")
+SOURCE = "Source"  # key in a PNG: digest of the results it was drawn from
+_BLOCK = re.compile(r"(<!-- results:(\S+) -->\n)(.*?)(<!-- /results:\2 -->)", re.DOTALL)
+_START = re.compile(r"<!-- results:(\S+) -->")
+
+
+def report(results_folder: Path, root: Path, check: bool = False) -> list[Path]:
+    """Bring all pages and plots up to date; return those that were not. check: change nothing."""
+    results = {name: read(results_folder, name) for name in EXPERIMENTS}
+    stale = []
+    for name, experiment in EXPERIMENTS.items():
+        path = root / FIGURES / f"{name}.png"
+        source = results_digest(results[name])
+        if experiment.plot and results[name] and source_of(path) != source:
+            stale.append(path)
+            if not check:
+                save_plot(experiment.plot(results), path, source)
+    for path, text in wanted_pages(results, root).items():
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            stale.append(path)
+            if not check:
+                write_text(path, text)
+    return stale
+
+
+def wanted_pages(results: Results, root: Path) -> dict[Path, str]:
+    """Return what every page should read."""
+    docs = root / "docs"
+    whole = {
+        docs / "results.md": results_page(results, root),
+        root / PAGE: cards_page(),
+    }
+    for path in (root / "README.md", *sorted(docs.rglob("*.md"))):
+        if path.exists() and path not in whole:
+            text = path.read_text(encoding="utf-8")
+            if _START.search(text):
+                whole[path] = fill(path, text, results, root)
+    return whole
+
+
+def fill(path: Path, text: str, results: Results, root: Path) -> str:
+    """Return a page with its blocks renewed."""
+    for name in _START.findall(text):
+        if name not in EXPERIMENTS:
+            raise unknown_name(f"experiment in {path}", name, EXPERIMENTS)
+        if f"<!-- /results:{name} -->" not in text:
+            raise UserError(f"{path} opens results:{name} and never closes it; add the marker.")
+    return _BLOCK.sub(
+        lambda m: f"{m[1]}{block(EXPERIMENTS[m[2]], results, path, root)}\n{m[4]}", text
+    )
+
+
+def block(experiment: Experiment, results: Results, page: Path, root: Path) -> str:
+    """Return table, verdicts and plot of an experiment."""
+    if not results[experiment.name]:
+        return f"No runs yet; `capsnet reproduce {experiment.name}` makes them."
+    text = experiment.table(results)
+    if experiment.plot:
+        text += f"\n\n{picture(experiment.name, experiment.title, page, root)}"
+    return text
+
+
+def picture(name: str, title: str, page: Path, root: Path) -> str:
+    """Return the link to a figure from a page."""
+    link = os.path.relpath(root / FIGURES / f"{name}.png", page.parent)
+    return f"![{title}]({Path(link).as_posix()})"
+
+
+def results_page(results: Results, root: Path) -> str:
+    """Return the page with everything: blocks, figures, and every single run."""
+    page = root / "docs" / "results.md"
+    parts = [
+        "# Results",
+        "Written by `capsnet report` from results/*.jsonl; do not edit. Final or averaged weights, "
+        "test set read once at the end of a run, every run listed.",
+    ]
+    for name, experiment in EXPERIMENTS.items():
+        parts += [f"## {experiment.title}", block(experiment, results, page, root)]
+        if results[name]:
+            parts += ["All runs:", runs_table(experiment, results[name])]
+    for name, drawing in DRAWINGS.items():
+        if (root / FIGURES / f"{name}.png").exists():
+            parts += [f"## {drawing.caption}", picture(name, drawing.caption, page, root)]
+    return "\n\n".join(parts) + "\n"
+
+
+def runs_table(experiment: Experiment, records: list[Record]) -> str:
+    """Return a line for every run; those with settings given up since are marked."""
+    in_use = [r for runs in current(records).values() for r in runs]
+    rows = []
+    for r in sorted(records, key=lambda r: (r.row, r.seed)):
+        numbers = [r.result.get(key) for key in experiment.columns.values()]
+        rows.append(
+            [
+                r.row + ("" if r in in_use else " (earlier settings)"),
+                str(r.seed),
+                *("–" if x is None else f"{x:.4g}" for x in numbers),
+                "diverged" if "diverged" in r.result else str(r.result["epochs"]),
+                f"{r.result.get('seconds', r.seconds):.0f}",
+                r.device,
+                r.commit or "–",
+                r.date[:10],
+            ]
+        )
+    tail = ("epochs", "seconds of training", "device", "commit", "date")
+    return markdown.table(("row", "seed", *experiment.columns, *tail), rows)
+
+
+def results_digest(records: list[Record]) -> str:
+    """Return a digest of all results of an experiment."""
+    text = json.dumps([asdict(r) for r in records], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def save_plot(figure: Figure, path: Path, source: str) -> None:
+    """Write a plot with the digest of what it shows."""
+    with whole_file(path) as temporary:
+        figure.savefig(temporary, format="png", dpi=150, metadata={SOURCE: source})
+
+
+def source_of(path: Path) -> str | None:
+    """Return the digest that a plot was drawn from, if there is one."""
+    try:
+        with Image.open(path) as image:
+            return image.info.get(SOURCE)
+    except (FileNotFoundError, UnidentifiedImageError):
+        return None

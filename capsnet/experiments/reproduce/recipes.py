@@ -1,0 +1,101 @@
+"""The recipes that several experiments share, as data, and their small versions for a try-out.
+
+config = TrainConfig(model="capsnet_mnist", seed=0, **paper(epochs=60))
+"""
+
+from dataclasses import replace
+from math import ceil
+from typing import Any
+
+from capsnet.train.config import TrainConfig
+
+# The authors' code: batches of 128, Adam at 1e-3, times 0.96 every 2,000 of 300,000 steps.
+BATCH_SIZE = 128
+DECAYS = 300_000 // 2_000
+MNIST_IMAGES = 60_000
+
+
+def paper(
+    epochs: int, num_images: int = MNIST_IMAGES, batch_size: int = BATCH_SIZE
+) -> dict[str, Any]:
+    """Return the paper's recipe, its schedule compressed to `epochs`: as many decays in all.
+
+    Shifts of up to 2 px and the loss are the defaults of training.
+    """
+    steps = epochs * ceil(num_images / batch_size)
+    return {
+        "epochs": epochs,
+        "batch_size": batch_size,
+        "lr": 1e-3,
+        "schedule": "paper",
+        "lr_decay": 0.96,
+        "lr_decay_steps": max(1, round(steps / DECAYS)),
+        "averaging": 0.0,
+    }
+
+
+def ours(epochs: int) -> dict[str, Any]:
+    """Return our recipe for MNIST: the first of tune.py's candidates, and the one chosen there."""
+    return {
+        **paper(epochs),
+        "schedule": "linear",
+        "averaging": 0.999,
+        "rotate": 15.0,
+        "scale": 0.15,
+        "shear": 0.15,
+        "shift": 2,
+    }
+
+
+_CAPSNET = ("capsnet_small", ("conv_channels=8", "primary_types=4", "decoder=(16,)"))
+_CNN = ("cnn_small", ("channels=4",))
+_MODELS = {
+    "capsnet_mnist": _CAPSNET,
+    "capsnet_multimnist": _CAPSNET,
+    "cnn_baseline": _CNN,
+    "cnn_multimnist": _CNN,
+}
+_DATA: dict[str, dict[str, Any]] = {
+    "mnist": {"data": "digits"},
+    "multimnist": {"data": "multidigits"},
+    "mnist40": {"data": "digits", "image_size": 40, "shift": 6},
+}
+
+
+def smoke(config: TrainConfig) -> TrainConfig:
+    """Return a config of the same kind that takes a fraction of a second on embedded digits."""
+    model, options = _MODELS[config.model]
+    return replace(
+        config,
+        model=model,
+        options=(*options, *config.options),
+        epochs=1,
+        batch_size=20,
+        num_samples=min(60, config.num_samples or 60),
+        holdout=min(50, config.holdout),
+        **_DATA[config.data],
+    )
+
+
+def describe(config: dict[str, Any]) -> str:
+    """Return a recorded recipe in words."""
+    samples = f" of {config['num_samples']:,} images" if config["num_samples"] else ""
+    parts = [f"{config['epochs']} epochs{samples}", f"batch {config['batch_size']}"]
+    schedule = f"{config['schedule']} schedule from {config['lr']:g}"
+    if config["schedule"] == "paper":
+        schedule += f" (× {config['lr_decay']:g} every {config['lr_decay_steps']:,} steps)"
+    parts.append(schedule)
+    if config["averaging"]:
+        parts.append(f"weights averaged ({config['averaging']:g})")
+    if config["rotate"] or config["scale"] or config["shear"]:
+        parts.append(
+            f"rotation ±{config['rotate']:g}°, scale ±{100 * config['scale']:g} %, "
+            f"shear ±{config['shear']:g}"
+        )
+    if config["shift"] is not None:
+        parts.append(f"shift ±{config['shift']}")
+    if config["holdout"]:
+        parts.append(f"{config['holdout']:,} training images held out")
+    if config.get("stop_at_error") is not None:
+        parts.append(f"stopped at {config['stop_at_error']:g} % validation error")
+    return ", ".join(parts)

@@ -1,0 +1,137 @@
+"""Results on disk: one JSON line per finished run in results/NAME.jsonl, only ever added to.
+
+append(folder, record); records = read(folder, "table1")
+"""
+
+import hashlib
+import json
+import subprocess
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import capsnet
+from capsnet.errors import UserError
+from capsnet.files import append_line, write_text
+from capsnet.train.checkpoint import versions
+from capsnet.train.config import TrainConfig
+
+# Settings that say where a run is made, not what it is; they are not recorded.
+WHERE = {"resume", "device", "out", "data_folder", "tensorboard", "checkpoint_seconds"}
+SEEDS = {"seed", "data_seed"}
+
+
+@dataclass(frozen=True)
+class Record:
+    """One finished run."""
+
+    experiment: str
+    row: str
+    seed: int
+    config: dict[str, Any]
+    result: dict[str, Any]
+    commit: str | None
+    device: str
+    versions: dict[str, str | None]
+    seconds: float  # from start to finish, measuring included
+    date: str
+
+
+Results = dict[str, list[Record]]
+
+
+def settings(config: TrainConfig) -> dict[str, Any]:
+    """Return what identifies a run, as it is after a trip through JSON."""
+    plain = {k: v for k, v in config.to_json().items() if k not in WHERE}
+    restored: dict[str, Any] = json.loads(json.dumps(plain))
+    return restored
+
+
+def same(config: TrainConfig, record: Record) -> bool:
+    """Return whether the run was made with this config; settings added since are at default."""
+    return settings(config) == settings(TrainConfig()) | record.config
+
+
+def digest(config: TrainConfig) -> str:
+    """Return a short name of the settings, for the folder of a run."""
+    return hashlib.sha256(json.dumps(settings(config), sort_keys=True).encode()).hexdigest()[:10]
+
+
+def describe_machine(device: torch.device) -> dict[str, Any]:
+    """Return device, versions and date for a record."""
+    return {
+        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
+        "versions": {**versions(), "cuda": torch.version.cuda},
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def git_commit() -> str | None:
+    """Return the commit of the code, marked if files were changed since; None without git."""
+    package = Path(capsnet.__file__).parent
+    try:
+        _git(package, "ls-files", "--error-unmatch", "__init__.py")
+        commit = _git(package, "rev-parse", "--short=12", "HEAD")
+        changed = _git(package, "status", "--porcelain", "--untracked-files=no", "--", "*.py")
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return commit + ("-changed" if changed else "")
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    done = subprocess.run(
+        ["git", *arguments], cwd=folder, capture_output=True, text=True, check=True
+    )
+    return done.stdout.strip()
+
+
+def append(folder: Path, record: Record) -> None:
+    """Add a run to the results of its experiment."""
+    append_line(folder / f"{record.experiment}.jsonl", json.dumps(asdict(record)))
+
+
+def mend(folder: Path, name: str) -> None:
+    """Remove half a line that a process killed while writing has left."""
+    path = folder / f"{name}.jsonl"
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    if text and not text.endswith("\n"):
+        write_text(path, text[: text.rfind("\n") + 1])
+
+
+def read(folder: Path, name: str) -> list[Record]:
+    """Return all runs of an experiment, oldest first."""
+    path = folder / f"{name}.jsonl"
+    if not path.exists():
+        return []
+    records = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        try:
+            records.append(Record(**json.loads(line)))
+        except (ValueError, TypeError) as error:
+            raise UserError(
+                f"Line {number} of {path} is not a result ({error}); remove it."
+            ) from error
+    return records
+
+
+def current(records: list[Record]) -> dict[str, list[Record]]:
+    """Return row -> runs made with the settings of the row's latest run, whatever their seeds."""
+    latest = {r.row: _recipe(r) for r in records}
+    rows: dict[str, list[Record]] = {row: [] for row in latest}
+    for r in records:
+        if _recipe(r) == latest[r.row]:
+            rows[r.row].append(r)
+    return rows
+
+
+def values(records: list[Record], key: str) -> list[float]:
+    """Return one number of each run that has it; runs that diverged have none."""
+    return [r.result[key] for r in records if r.result.get(key) is not None]
+
+
+def _recipe(record: Record) -> dict[str, Any]:
+    full = settings(TrainConfig()) | record.config
+    return {k: v for k, v in full.items() if k not in SEEDS}

@@ -1,0 +1,85 @@
+"""Weights that come with the package: half precision, with a card, and a page of all cards.
+
+ship(Path("runs/reproduce/capsnet_mnist-mnist-seed0-1a2b3c4d5e"), "capsnet_mnist")
+"""
+
+import inspect
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from capsnet.errors import UserError
+from capsnet.experiments.reproduce import markdown
+from capsnet.experiments.reproduce.recipes import describe
+from capsnet.experiments.reproduce.records import WHERE, git_commit
+from capsnet.files import write_text
+from capsnet.models import Classifier, create_model, list_models, model_entry
+from capsnet.models.weights import find_model, load_tensors, save_weights, shipped_path
+
+PAGE = Path("docs/model_cards.md")
+
+
+def ship(run_folder: Path, name: str, root: Path = Path(".")) -> Path:
+    """Write the weights of a finished run as those of the model `name`, and the page of cards."""
+    model, card = find_model(str(run_folder))
+    if model.name != name or effective_options(model) != effective_options(create_model(name)):
+        raise UserError(
+            f"{run_folder} holds {model.name} with {model.options}, which create_model('{name}') "
+            "would not build; ship a run of the model as it is registered."
+        )
+    if any(not x.half().isfinite().all() for x in model.state_dict().values()):
+        raise UserError(f"The weights in {run_folder} do not fit half precision; train others.")
+    record_file = run_folder / "record.json"
+    record = json.loads(record_file.read_text(encoding="utf-8")) if record_file.exists() else {}
+    card = {
+        "config": {k: v for k, v in card["config"].items() if k not in WHERE},
+        "classes": card["classes"],
+        "result": {k: v for k, v in card["result"].items() if k != "folder"},
+        "versions": card["versions"],
+        "commit": record["commit"] if record else git_commit(),
+        "experiment": record.get("experiment"),
+        "row": record.get("row"),
+    }
+    path = shipped_path(name)
+    save_weights(model, path, card, dtype=torch.float16)
+    write_text(root / PAGE, cards_page())
+    return path
+
+
+def effective_options(model: Classifier) -> dict[str, Any]:
+    """Return all options a model was built with, defaults included, dropout apart."""
+    entry = model_entry(model.name)
+    known = inspect.signature(entry.model).parameters
+    options = {k: p.default for k, p in known.items()} | entry.options | model.options
+    return {k: v for k, v in options.items() if k not in ("dropout", "backend")}
+
+
+def cards_page() -> str:
+    """Return the page of all shipped weights, from the cards in their files."""
+    rows = []
+    for name in list_models():
+        path = shipped_path(name)
+        if path.exists():
+            _, card = load_tensors(path)
+            config, result = card["config"], card["result"]
+            rows.append(
+                [
+                    f"`{name}`",
+                    config["data"],
+                    describe(config),
+                    str(config["seed"]),
+                    f"{result['error_percent']:.2f} % of {result['num_images']:,}",
+                    f"{result['seconds']:.0f} s on {result['device']}",
+                    card.get("commit") or "–",
+                    f"{path.stat().st_size / 1e6:.1f} MB",
+                ]
+            )
+    header = ("weights", "data", "recipe", "seed", "test error", "training", "commit", "size")
+    text = markdown.table(header, rows) if rows else "No weights are shipped yet."
+    return (
+        "# Shipped weights\n\nWritten by `capsnet report` from the cards in the files; do not "
+        'edit. `capsnet.create_model("NAME", pretrained=True)` loads them. Half precision; the '
+        f"error is that of the run they come from.\n\n{text}\n"
+    )

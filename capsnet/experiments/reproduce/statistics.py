@@ -1,0 +1,88 @@
+"""How sure we are: tests for differences of means over seeds and of errors on the same images.
+
+welch([0.25, 0.26, 0.24], [0.39, 0.41, 0.40]) -> p
+"""
+
+import base64
+import warnings
+import zlib
+from math import isfinite
+from statistics import mean, stdev
+
+import numpy as np
+from scipy import stats
+
+SIGNIFICANT = 0.05
+
+
+def welch(a: list[float], b: list[float]) -> float | None:
+    """Return p of Welch's two-sided t-test for equal means; None with fewer than two of each."""
+    if min(len(a), len(b)) < 2:
+        return None
+    if len({*a}) == len({*b}) == 1:  # no spread: nothing to test a difference against
+        return None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # one row without spread is no mistake
+        p = float(stats.ttest_ind(a, b, equal_var=False).pvalue)
+    return p if isfinite(p) else None
+
+
+def mcnemar(wrong_a: np.ndarray, wrong_b: np.ndarray) -> float:
+    """Return p of the exact McNemar test for two models' errors on the same images."""
+    if wrong_a.shape != wrong_b.shape:
+        raise ValueError("The two models must have seen the same images.")
+    only_a = int((wrong_a & ~wrong_b).sum())
+    only_b = int((wrong_b & ~wrong_a).sum())
+    if only_a + only_b == 0:
+        return 1.0
+    return float(stats.binomtest(only_a, only_a + only_b, 0.5).pvalue)
+
+
+def two_proportions(wrong_a: np.ndarray, wrong_b: np.ndarray) -> float:
+    """Return p of the two-sided z-test for two models' shares of errors on different images."""
+    shares, counts = (wrong_a.mean(), wrong_b.mean()), (len(wrong_a), len(wrong_b))
+    pooled = (wrong_a.sum() + wrong_b.sum()) / sum(counts)
+    spread = (pooled * (1 - pooled) * (1 / counts[0] + 1 / counts[1])) ** 0.5
+    if spread == 0:
+        return 1.0
+    return float(2 * stats.norm.sf(abs(shares[0] - shares[1]) / spread))
+
+
+def pack(wrong: np.ndarray) -> str:
+    """Return which images were wrong as a short text, for a line of results."""
+    return base64.b64encode(zlib.compress(np.packbits(wrong.astype(bool)).tobytes(), 9)).decode()
+
+
+def unpack(text: str, num_images: int) -> np.ndarray:
+    """Return the booleans [num_images] that `pack` wrote."""
+    bits = np.frombuffer(zlib.decompress(base64.b64decode(text)), dtype=np.uint8)
+    return np.unpackbits(bits, count=num_images).astype(bool)
+
+
+def mean_std(values: list[float], digits: int = 2) -> str:
+    """Return "mean ± std (n)", the std that of a sample; a dash for nothing."""
+    if not values:
+        return "–"
+    if len(values) == 1:
+        return f"{values[0]:.{digits}f} (1)"
+    return f"{mean(values):.{digits}f} ± {stdev(values):.{digits}f} ({len(values)})"
+
+
+def show_p(p: float) -> str:
+    """Return "p = 0.031" or "p < 0.001"."""
+    return "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
+
+
+def compare(what: str, rows: dict[str, list[float]], digits: int = 2) -> str:
+    """Return a sentence on whether the means of two rows differ."""
+    (name_a, values_a), (name_b, values_b) = rows.items()
+    if not values_a or not values_b:
+        return f"{what}: not both of {name_a} and {name_b} have been run yet."
+    numbers = f"{name_a} {mean_std(values_a, digits)}, {name_b} {mean_std(values_b, digits)}"
+    p = welch(values_a, values_b)
+    if p is None:
+        return f"{what}: {numbers}; too few runs for a test."
+    if p >= SIGNIFICANT:
+        return f"{what}: {numbers}; no significant difference (Welch's t-test, {show_p(p)})."
+    lower = name_a if mean(values_a) < mean(values_b) else name_b
+    return f"{what}: {numbers}; lower for {lower} (Welch's t-test, {show_p(p)})."

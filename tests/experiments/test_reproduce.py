@@ -1,0 +1,205 @@
+import json
+import signal
+import time
+from dataclasses import replace
+
+import pytest
+from PIL import Image
+from torch.nn.modules.module import register_module_forward_hook
+
+from capsnet.errors import UserError
+from capsnet.experiments.reproduce import (
+    DRAWINGS,
+    EXPERIMENTS,
+    reproduce,
+    run,
+)
+from capsnet.experiments.reproduce.records import WHERE, current, read, settings
+from capsnet.models import CapsNet
+from capsnet.train import config as train_config
+from capsnet.train.checkpoint import CHECKPOINT
+
+
+@pytest.fixture
+def here(tmp_path):
+    """Folders of one test, and the rest of what a try-out takes."""
+    return {
+        "results_folder": tmp_path / "results",
+        "runs_folder": tmp_path / "runs",
+        "device": "cpu",
+        "smoke": True,
+    }
+
+
+@pytest.fixture
+def trainings(monkeypatch):
+    """The configs that were trained; the third and later ones fail if `fail_at` is set to 3."""
+    real, seen = run.train, []
+
+    def train(config):
+        seen.append(config)
+        if len(seen) == train.fail_at:
+            raise RuntimeError("killed")
+        return real(config)
+
+    train.fail_at = 0
+    train.seen = seen
+    monkeypatch.setattr(run, "train", train)
+    return train
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_experiment_from_recipes_to_table(name, here, tmp_path, trainings):
+    experiment = EXPERIMENTS[name]
+    rows = list(experiment.recipes(0))
+    assert reproduce(name, seeds=1, **here) == (len(rows), 0, 0)
+    records = read(here["results_folder"], name)
+    assert [r.row for r in records] == rows
+    for r in records:
+        assert r.experiment == name and r.seed == r.config["seed"] == 0
+        assert 0 <= r.result["error_percent"] <= 100 and r.seconds > 0
+        assert r.device == "cpu" and "torch" in r.versions and r.date.startswith("20")
+        assert r.result["epochs"] == 1 and r.result["images_per_second"] > 0
+    assert not list(here["runs_folder"].iterdir())
+    results = {other: [] for other in EXPERIMENTS} | {name: records}
+    assert experiment.table(results).count("(1) |") >= len(rows)
+    if experiment.plot:
+        experiment.plot(results).savefig(tmp_path / "plot.png")
+    made = len(trainings.seen)
+    assert reproduce(name, seeds=1, **here) == (0, len(rows), 0)
+    assert len(trainings.seen) == made
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_rows_of_an_experiment_differ_and_seeds_too(name):
+    configs = [c for seed in (0, 1) for c in EXPERIMENTS[name].recipes(seed).values()]
+    for config in configs:
+        config.check()
+    assert len({json.dumps(settings(c)) for c in configs}) == len(configs)
+
+
+def test_rows_of_table_1_share_the_paper_recipe():
+    recipes = EXPERIMENTS["table1"].recipes(0)
+    paper = [c for row, c in recipes.items() if "our recipe" not in row]
+    assert len({json.dumps(settings(replace(c, model="", options=()))) for c in paper}) == 1
+    assert paper[0].lr_decay ** (paper[0].epochs * 469 / paper[0].lr_decay_steps) == pytest.approx(
+        0.96**150, rel=0.05
+    )
+
+
+def test_killed_in_the_middle_goes_on(here, trainings):
+    trainings.fail_at = 3
+    with pytest.raises(RuntimeError, match="killed"):
+        reproduce("table1", seeds=1, **here)
+    assert len(read(here["results_folder"], "table1")) == 2
+    path = here["results_folder"] / "table1.jsonl"
+    path.write_text(path.read_text() + '{"experiment": "tab')  # killed while writing
+    assert reproduce("table1", seeds=1, **here) == (5, 2, 0)
+    assert len(trainings.seen) == 8
+    assert len(read(here["results_folder"], "table1")) == 7
+
+
+def test_interrupted_run_goes_on_to_the_same_result(here, trainings, monkeypatch):
+    planned = run.plan(EXPERIMENTS["scrambled"], 1, True)[0]
+    monkeypatch.setattr(run, "plan", lambda *_: [planned._replace(config=two_epochs)])
+    two_epochs = replace(planned.config, epochs=2)
+    steps = []
+
+    def press_ctrl_c(module, arguments, output):
+        if isinstance(module, CapsNet) and module.training:
+            steps.append(module)
+            if len(steps) == 5:  # in the middle of the second of two epochs of three steps
+                signal.raise_signal(signal.SIGINT)
+
+    handle = register_module_forward_hook(press_ctrl_c)
+    assert reproduce("scrambled", minutes=1, **here) == (0, 0, 1)
+    handle.remove()
+    (folder,) = here["runs_folder"].iterdir()
+    assert (folder / CHECKPOINT).exists() and not here["results_folder"].exists()
+    assert reproduce("scrambled", **here) == (1, 0, 0)
+    assert [c.resume for c in trainings.seen] == [False, True]
+    other = here["results_folder"] / "whole"
+    assert reproduce("scrambled", **{**here, "results_folder": other}) == (1, 0, 0)
+    cut, whole = (read(f, "scrambled")[0] for f in (here["results_folder"], other))
+    for key in ("loss", "epochs", "error_percent", "length_quarters_accepted_at_99"):
+        assert cut.result[key] == whole.result[key]
+
+
+def test_time_is_up_like_ctrl_c():
+    with pytest.raises(KeyboardInterrupt), run.interrupt_at(time.monotonic() + 0.05):
+        for _ in range(500):  # a signal is served between two short waits
+            time.sleep(0.01)
+    with run.interrupt_at(time.monotonic() + 60):
+        pass
+    with run.interrupt_at(None):
+        pass
+
+
+def test_budget_starts_nothing_that_will_not_end(here, monkeypatch):
+    monkeypatch.setattr(run, "estimate", lambda *_: 60.0)
+    made, found, left = reproduce("scrambled", seeds=2, minutes=0.5, **here)
+    assert (made, found, left) == (1, 0, 3)  # the first of a call is always tried
+
+
+def test_estimate_is_that_of_the_row_on_this_device(here):
+    reproduce("scrambled", seeds=1, **here)
+    records = read(here["results_folder"], "scrambled")
+    a, b = (replace(r, seconds=s) for r, s in zip(records, (5.0, 9.0), strict=True))
+    planned = run.plan(EXPERIMENTS["scrambled"], 1, True)[0]
+    assert run.estimate(planned, [a, replace(a, seconds=7.0), b], "cpu") == 6.0
+    assert run.estimate(planned, [b], "cpu") == 9.0
+    assert run.estimate(planned, [a, b], "H200") == 0.0
+
+
+def test_other_settings_are_another_run_and_both_stay(here, monkeypatch):
+    reproduce("scrambled", seeds=1, **here)
+    small = run.small
+    monkeypatch.setattr(run, "small", lambda config: replace(small(config), lr=2e-3))
+    assert reproduce("scrambled", seeds=1, **here) == (2, 0, 0)
+    records = read(here["results_folder"], "scrambled")
+    assert len(records) == 4
+    assert {r.config["lr"] for runs in current(records).values() for r in runs} == {2e-3}
+
+
+def test_kept_run_is_shared_by_experiments(here, trainings):
+    reproduce("scrambled", seeds=1, keep=True, **here)
+    before = sorted(p.name for p in here["runs_folder"].iterdir())
+    assert reproduce("equivariance", seeds=1, keep=True, **here).made == 2
+    assert sorted(p.name for p in here["runs_folder"].iterdir()) == before
+    assert [c.resume for c in trainings.seen] == [False, False, True, True]
+    one, two = (read(here["results_folder"], n)[0] for n in ("scrambled", "equivariance"))
+    assert one.result["error_percent"] == two.result["error_percent"]
+
+
+def test_diverged_run_is_recorded_and_not_repeated(here, monkeypatch):
+    small = run.small
+    monkeypatch.setattr(run, "small", lambda config: replace(small(config), lr=1e30))
+    assert reproduce("scrambled", seeds=1, **here).made == 2
+    records = read(here["results_folder"], "scrambled")
+    assert records[0].result == {"diverged": True}
+    results = {name: [] for name in EXPERIMENTS} | {"scrambled": records}
+    assert "1 of 1 runs diverged" in EXPERIMENTS["scrambled"].table(results)
+    assert reproduce("scrambled", seeds=1, **here) == (0, 2, 0)
+
+
+def test_settings_that_say_where_are_not_recorded():
+    assert train_config._FREE == WHERE
+
+
+def test_mistakes_are_sentences(here):
+    with pytest.raises(UserError, match="did you mean 'table1'"):
+        reproduce("table2", **here)
+    with pytest.raises(UserError, match="greater than 0"):
+        reproduce("table1", seeds=0, **here)
+    here["results_folder"].mkdir()
+    (here["results_folder"] / "table1.jsonl").write_text("{}\n")
+    with pytest.raises(UserError, match=r"Line 1 of .* is not a result"):
+        reproduce("table1", **here)
+
+
+@pytest.mark.parametrize("name", DRAWINGS)
+def test_figures_are_drawn(name, trained, tmp_path, monkeypatch):
+    drawing = DRAWINGS[name]
+    monkeypatch.setitem(DRAWINGS, name, drawing._replace(weights=str(trained)))
+    assert reproduce(name, figures_folder=tmp_path).made == 1
+    assert Image.open(tmp_path / f"{name}.png").size[0] > 300

@@ -1,0 +1,71 @@
+import pytest
+import torch
+
+from capsnet.experiments.reproduce import equivariance, scrambled
+from capsnet.experiments.reproduce.multimnist import overlap_errors
+from capsnet.models import CapsNet, create_model
+
+
+def test_no_part_stays_in_its_place():
+    images = torch.arange(28.0 * 28).view(1, 1, 28, 28).expand(50, 1, 28, 28) + 1
+    for rows, columns in scrambled.GRIDS.values():
+        moved = scrambled.scramble(images, rows, columns, torch.Generator().manual_seed(0))
+        assert torch.equal(moved.flatten(1).sort().values, images.flatten(1))
+        assert not (moved == images).any()
+    halves = scrambled.scramble(images, 2, 1, torch.Generator())
+    assert torch.equal(halves, images.roll(14, 2))
+
+
+def test_acceptance_keeps_the_asked_share_of_real_ones():
+    real = torch.rand(1000, generator=torch.Generator().manual_seed(0)).numpy()
+    found = scrambled.acceptance("x", real, real)
+    assert found["x_accepted_at_99"] == pytest.approx(99, abs=0.2)
+    assert found["x_accepted_at_95"] == pytest.approx(95, abs=0.2)
+    assert found["x_auroc"] == pytest.approx(0.5)
+    assert scrambled.acceptance("x", real, real - 2)["x_auroc"] == 1.0
+    assert scrambled.acceptance("x", real, real - 2)["x_accepted_at_99"] == 0.0
+
+
+def test_measures_of_a_path():
+    t = equivariance.STEPS
+    still = torch.ones(len(t), 1)
+    arc = torch.stack([t.cos(), t.sin()], -1)[:, None]
+    found = equivariance.path_measures(5 * arc, still)
+    degrees = float(torch.rad2deg(torch.tensor(2.0)))
+    assert found["path"] == pytest.approx(degrees, rel=1e-4)
+    assert found["straight"] == pytest.approx(1) and found["drift"] == 0
+    assert found["rough"] < 0.2 and found["on_a_line"] > 0.9
+    zigzag = torch.stack([t.cos(), t.sin() * (-1) ** torch.arange(len(t))], -1)[:, None]
+    rough = equivariance.path_measures(zigzag, still * t[:, None].abs())
+    assert rough["rough"] > 1 and rough["straight"] < found["straight"] and rough["drift"] > 0.1
+
+
+@pytest.mark.parametrize("kind", equivariance.CHANGES)
+def test_changes_leave_the_centre_alone(kind):
+    images = torch.rand(2, 1, 28, 28, generator=torch.Generator().manual_seed(0))
+    images[:, :, :6], images[:, :, -6:] = 0, 0
+    torch.testing.assert_close(equivariance.change(images, kind, 0.0), images, atol=1e-4, rtol=0)
+    assert not torch.allclose(equivariance.change(images, kind, 0.5), images, atol=0.1)
+
+
+def test_vector_that_is_followed_is_that_of_the_class():
+    images, winner = torch.rand(2, 1, 28, 28), torch.tensor([3, 7])
+    capsules = create_model("capsnet_small").eval()
+    assert isinstance(capsules, CapsNet)
+    vectors, lengths = equivariance.follow(capsules, images, winner)
+    assert vectors.shape == (2, 16)
+    torch.testing.assert_close(torch.linalg.vector_norm(vectors, dim=1), lengths)
+    cnn = create_model("cnn_small").eval()
+    vectors, lengths = equivariance.follow(cnn, images, winner)
+    assert vectors.shape == (2, 128)
+    logits = cnn.layers[-1](vectors)
+    torch.testing.assert_close(logits.softmax(1)[[0, 1], winner], lengths)
+
+
+def test_errors_by_overlap():
+    wrong = torch.tensor([True, False, True, True]).numpy()
+    bins = overlap_errors(wrong, torch.tensor([0.51, 0.55, 0.95, 1.0]).numpy())
+    assert [(b["from"], b["num_images"], b["error_percent"]) for b in bins] == [
+        (0.5, 2, 50.0),
+        (0.9, 2, 100.0),
+    ]

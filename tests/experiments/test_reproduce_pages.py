@@ -1,0 +1,132 @@
+import json
+import re
+import shutil
+
+import pytest
+import torch
+
+from capsnet.data import open_data
+from capsnet.errors import UserError
+from capsnet.experiments.reproduce import EXPERIMENTS, report, reproduce, ship
+from capsnet.experiments.reproduce import shipping as shipping_module
+from capsnet.models.weights import load_tensors, load_weights
+from capsnet.train.evaluate import evaluate
+
+PAGE = "# Title\n\n<!-- results:{0} -->\nold\n<!-- /results:{0} -->\n\nend\n"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("made")
+    for name, seeds in (("scrambled", 2), ("multimnist", 1)):
+        reproduce(name, seeds=seeds, results_folder=folder, runs_folder=folder / "runs", smoke=True)
+    return folder
+
+
+@pytest.fixture
+def root(tmp_path, made):
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "README.md").write_text(PAGE.format("scrambled"))
+    (tmp_path / "docs" / "own.md").write_text(PAGE.format("multimnist"))
+    shutil.copytree(made, tmp_path / "results")
+    return tmp_path
+
+
+def names(paths):
+    return sorted(p.name for p in paths)
+
+
+def test_report_round_trip(root):
+    results = root / "results"
+    everything = ["README.md", "model_cards.md", "multimnist.png", "own.md", "results.md"]
+    assert names(report(results, root, check=True)) == sorted([*everything, "scrambled.png"])
+    assert "old" in (root / "README.md").read_text() and not (root / "docs/results.md").exists()
+    assert names(report(results, root)) == sorted([*everything, "scrambled.png"])
+    assert report(results, root, check=True) == [] == report(results, root)
+    readme = (root / "README.md").read_text()
+    assert readme.startswith("# Title\n") and readme.endswith("\n\nend\n") and "old" not in readme
+    assert "(docs/figures/scrambled.png)" in readme
+    assert "(figures/multimnist.png)" in (root / "docs" / "own.md").read_text()
+
+
+def test_every_run_is_listed(root):
+    report(root / "results", root)
+    page = (root / "docs" / "results.md").read_text()
+    for name in ("scrambled", "multimnist"):
+        lines = (root / "results" / f"{name}.jsonl").read_text().splitlines()
+        for record in map(json.loads, lines):
+            start = f"| {record['row']} | {record['seed']} | "
+            assert f"{start}{record['result']['error_percent']:.4g} |" in page
+    assert page.count("No runs yet") == len(EXPERIMENTS) - 2
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/own.md", "docs/results.md"])
+def test_check_finds_an_edited_number(page, root):
+    report(root / "results", root)
+    path = root / page
+    text = path.read_text()
+    digit = re.search(r"\d(?= \(1\) \| )" if "own" in page else r"\d(?= ± \d)", text)
+    changed = str((int(digit[0]) + 1) % 10)
+    path.write_text(text[: digit.start()] + changed + text[digit.end() :])
+    assert report(root / "results", root, check=True) == [path]
+
+
+def test_check_finds_a_new_run_and_a_missing_plot(root):
+    report(root / "results", root)
+    lines = root / "results" / "multimnist.jsonl"
+    record = json.loads(lines.read_text().splitlines()[-1])
+    record["seed"] = record["config"]["seed"] = 1
+    record["result"]["error_percent"] = 50.0
+    lines.write_text(lines.read_text() + json.dumps(record) + "\n")
+    assert names(report(root / "results", root, check=True)) == [
+        "multimnist.png",
+        "own.md",
+        "results.md",
+    ]
+    report(root / "results", root)
+    (root / "docs" / "figures" / "scrambled.png").unlink()
+    assert names(report(root / "results", root, check=True)) == ["scrambled.png"]
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("<!-- results:tabel1 -->\n<!-- /results:tabel1 -->", "did you mean 'table1'"),
+        ("<!-- results:table1 -->\n", "never closes it"),
+    ],
+)
+def test_wrong_markers_are_sentences(text, sentence, root):
+    (root / "README.md").write_text(text)
+    with pytest.raises(UserError, match=sentence):
+        report(root / "results", root)
+
+
+@pytest.fixture
+def shelf(tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        shipping_module, "shipped_path", lambda name: tmp_path / f"{name}.safetensors"
+    )
+    return tmp_path
+
+
+def test_shipped_weights_have_a_card_and_a_line(shelf, tiny_in):
+    from capsnet.train.loop import train
+
+    result = train(tiny_in(shelf / "run", options=()))
+    path = ship(shelf / "run", "capsnet_small", root=shelf)
+    tensors, card = load_tensors(path)
+    assert {x.dtype for x in tensors.values()} == {torch.float16}
+    assert card["config"]["data"] == "digits" and card["config"]["seed"] == 0
+    assert card["result"]["error_percent"] == result["error_percent"]
+    assert "commit" in card and "out" not in card["config"] and "folder" not in card["result"]
+    again = evaluate(load_weights(path)[0], open_data("digits", "test"))
+    assert again.error_percent == pytest.approx(result["error_percent"], abs=0.3)
+    page = (shelf / "docs" / "model_cards.md").read_text()
+    assert "| `capsnet_small` | digits |" in page and f"{result['error_percent']:.2f} %" in page
+
+
+def test_weights_that_the_model_would_not_load_are_refused(shelf, trained):
+    for name in ("capsnet_small", "cnn_small"):  # other options, another model
+        with pytest.raises(UserError, match="would not build"):
+            ship(trained, name, root=shelf)
+    assert not list(shelf.glob("*.safetensors"))
