@@ -2,7 +2,7 @@
 
 python benchmarks/cpu_training.py [--batch 32]
 
-Adds a line to results/cpu_training.jsonl.
+Adds a line to results/bench.jsonl.
 """
 
 import argparse
@@ -22,7 +22,7 @@ from capsnet.files import append_line
 from capsnet.train.loop import epoch_plan
 
 CPU = torch.device("cpu")
-RESULTS = Path(__file__).parent.parent / "results" / "cpu_training.jsonl"
+RESULTS = Path(__file__).parent.parent / "results" / "bench.jsonl"
 
 
 def main() -> None:

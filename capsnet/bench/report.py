@@ -1,5 +1,6 @@
-"""One benchmark by name: runs it, says where it ran, and writes it as a table and a plot."""
+"""One benchmark by name: runs it, says where it ran, and writes it as a table."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,20 @@ def table(result: dict[str, Any]) -> str:
     return "\n".join(f"| {line} |" for line in lines)
 
 
+def bench_blocks(results_folder: Path) -> dict[str, str]:
+    """Return the last result of each benchmark and device in bench.jsonl as a page shows it."""
+    path = results_folder / "bench.jsonl"
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    blocks = {}
+    for result in map(json.loads, lines):
+        cpu = result["device"] == "cpu"
+        place = f"CPU, {result['threads']} threads" if cpu else f"One {result['device']}"
+        made = f"{place}, torch {result['versions']['torch']}; `capsnet bench {result['bench']}`:"
+        name = f"bench/{result['bench']}/{'cpu' if cpu else 'gpu'}"
+        blocks[name] = f"{made}\n\n{table(result)}"
+    return blocks
+
+
 def _flat(row: dict[str, Any]) -> dict[str, Any]:
     flat: dict[str, Any] = {}
     for name, value in row.items():
@@ -72,35 +87,6 @@ def _flat(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _text(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def draw_routing_plot(result: dict[str, Any], path: Path) -> None:
-    """Draw time and memory of routing against the batch size and the number of capsules."""
-    from matplotlib.figure import Figure
-
-    from capsnet.experiments import save_figure
-    from capsnet.experiments.plot import BLUE, ORANGE, RED
-
-    figure = Figure(figsize=(9, 6.5), layout="constrained")
-    axes = figure.subplots(2, 2, sharey="row")
-    colours = {"reference": RED, "compiled reference": ORANGE, "fused": BLUE}
-    for column, against in enumerate(("batch", "capsules")):
-        other = "capsules" if against == "batch" else "batch"
-        fixed = min(row[other] for row in result["rows"])
-        for row, (key, label) in enumerate((("median_ms", "ms"), ("peak_mb", "MB"))):
-            axis = axes[row, column]
-            for variant, colour in colours.items():
-                points = sorted(
-                    (r[against], r["forward_backward"][key])
-                    for r in result["rows"]
-                    if r["variant"] == variant
-                    and r[other] == fixed
-                    and r["forward_backward"][key] is not None
-                )
-                if points:
-                    axis.plot(*zip(*points, strict=True), "o-", color=colour, label=variant)
-            axis.set(xscale="log", yscale="log", xlabel=against, ylabel=label)
-            axis.set_title(f"forward + backward, {other} {fixed}", fontsize=9)
-    axes[0, 0].legend()
-    save_figure(figure, path)
+    if isinstance(value, float):
+        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+    return str(value)

@@ -4,9 +4,11 @@ import pytest
 import torch
 
 from capsnet.bench import routing
-from capsnet.bench.report import draw_routing_plot, table
+from capsnet.bench.report import table
 from capsnet.bench.routing import WrongResult, bench_routing, check
 from capsnet.bench.step import bench_inference, bench_step
+from capsnet.experiments import save_figure
+from capsnet.experiments.speed import draw_speed
 
 CPU = torch.device("cpu")
 
@@ -36,7 +38,7 @@ def test_plot_is_a_picture(tmp_path):
     from PIL import Image
 
     result = bench_routing((2, 3), (8,), CPU, torch.float32, compiled=False)
-    draw_routing_plot(result, tmp_path / "plot.png")
+    save_figure(draw_speed(result), tmp_path / "plot.png")
     assert Image.open(tmp_path / "plot.png").size[0] > 500
 
 

@@ -1,6 +1,7 @@
 """Tables and plots of the results, written into the pages that ask for them.
 
 A page asks by <!-- results:NAME --> and <!-- /results:NAME -->; what stands between is replaced.
+NAME is an experiment, or bench/KIND/gpu or bench/KIND/cpu for the last `capsnet bench KIND`.
 docs/results.md and docs/model_cards.md are written whole. No number in them is typed by hand.
 
 stale = report(Path("results"), Path("."), check=True)
@@ -16,6 +17,7 @@ from pathlib import Path
 from matplotlib.figure import Figure
 from PIL import Image, UnidentifiedImageError
 
+from capsnet.bench.report import bench_blocks
 from capsnet.errors import UserError, unknown_name
 from capsnet.experiments.reproduce import markdown
 from capsnet.experiments.reproduce.catalogue import EXPERIMENTS
@@ -42,7 +44,8 @@ def report(results_folder: Path, root: Path, check: bool = False) -> list[Path]:
             stale.append(path)
             if not check:
                 save_plot(experiment.plot(results), path, source)
-    for path, text in wanted_pages(results, root).items():
+    benches = bench_blocks(results_folder)
+    for path, text in wanted_pages(results, benches, root).items():
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             stale.append(path)
             if not check:
@@ -50,7 +53,7 @@ def report(results_folder: Path, root: Path, check: bool = False) -> list[Path]:
     return stale
 
 
-def wanted_pages(results: Results, root: Path) -> dict[Path, str]:
+def wanted_pages(results: Results, benches: dict[str, str], root: Path) -> dict[Path, str]:
     """Return what every page should read."""
     docs = root / "docs"
     whole = {
@@ -61,20 +64,27 @@ def wanted_pages(results: Results, root: Path) -> dict[Path, str]:
         if path.exists() and path not in whole:
             text = path.read_text(encoding="utf-8")
             if _START.search(text):
-                whole[path] = fill(path, text, results, root)
+                whole[path] = fill(path, text, results, benches, root)
     return whole
 
 
-def fill(path: Path, text: str, results: Results, root: Path) -> str:
+def fill(path: Path, text: str, results: Results, benches: dict[str, str], root: Path) -> str:
     """Return a page with its blocks renewed."""
     for name in _START.findall(text):
-        if name not in EXPERIMENTS:
+        if name not in EXPERIMENTS and not name.startswith("bench/"):
             raise unknown_name(f"experiment in {path}", name, EXPERIMENTS)
         if f"<!-- /results:{name} -->" not in text:
             raise UserError(f"{path} opens results:{name} and never closes it; add the marker.")
-    return _BLOCK.sub(
-        lambda m: f"{m[1]}{block(EXPERIMENTS[m[2]], results, path, root)}\n{m[4]}", text
-    )
+
+    def renew(match: re.Match[str]) -> str:
+        name = match[2]
+        if name in EXPERIMENTS:
+            new = block(EXPERIMENTS[name], results, path, root)
+        else:
+            new = benches.get(name, f"No run of {name} yet.")
+        return f"{match[1]}{new}\n{match[4]}"
+
+    return _BLOCK.sub(renew, text)
 
 
 def block(experiment: Experiment, results: Results, page: Path, root: Path) -> str:

@@ -1,0 +1,61 @@
+"""The command line: one verb per job, each a function whose signature and docstring are its help.
+
+capsnet train --model capsnet_small --data digits
+
+torch is imported inside the verbs, so that `capsnet --help` answers at once.
+"""
+
+import sys
+
+import tyro
+
+from capsnet import __version__
+from capsnet.cli import listing, research, using
+from capsnet.cli.output import EXIT_INTERRUPTED, EXIT_USER_ERROR
+from capsnet.errors import UserError, unknown_name
+
+VERBS = {
+    verb.__name__: verb
+    for verb in (
+        using.train,
+        using.evaluate,
+        using.predict,
+        using.figure,
+        using.demo,
+        listing.data,
+        listing.models,
+        listing.info,
+        research.bench,
+        research.reproduce,
+        research.report,
+        research.ship,
+    )
+}
+
+
+def main(args: list[str] | None = None) -> int:
+    """Run one verb and return the exit status; a user's mistake is one sentence and status 2."""
+    args = sys.argv[1:] if args is None else args
+    if not args or args[0] in ("-h", "--help"):
+        print(overview())
+        return 0 if args else EXIT_USER_ERROR
+    if args[0] == "--version":
+        print(f"capsnet {__version__}")
+        return 0
+    try:
+        if args[0] not in VERBS:
+            raise unknown_name("verb", args[0], VERBS)
+        return tyro.cli(VERBS[args[0]], args=args[1:], prog=f"capsnet {args[0]}")
+    except UserError as error:
+        print(f"capsnet: {error}", file=sys.stderr)
+        return EXIT_USER_ERROR
+    except KeyboardInterrupt:
+        print("capsnet: stopped.", file=sys.stderr)
+        return EXIT_INTERRUPTED
+
+
+def overview() -> str:
+    """Return the text of `capsnet --help`."""
+    verbs = [f"  {name:<10} {(verb.__doc__ or '').splitlines()[0]}" for name, verb in VERBS.items()]
+    head = "usage: capsnet VERB [options]   ('capsnet VERB --help' explains a verb)"
+    return "\n".join([head, "", "Capsule networks: train, use, and look inside.", "", *verbs])

@@ -1,0 +1,116 @@
+"""Verbs that tell what there is: data, models, info."""
+
+import json as json_format
+from pathlib import Path
+from typing import Literal
+
+from tyro.conf import Positional
+
+from capsnet.cli.output import EXIT_FAILED, show
+from capsnet.errors import UserError
+
+
+def data(
+    action: Positional[Literal["list", "fetch", "check"]],
+    name: Positional[str | None] = None,
+    folder: Path | None = None,
+    json: bool = False,
+) -> int:
+    """List the data sets, fetch one, or check the files of one.
+
+    Example: capsnet data fetch mnist
+
+    Args:
+        action: list all data sets, fetch one from wherever it can be had, or check its files.
+        name: Name of the data set to fetch or check.
+        folder: Folder with the data set's files, if you placed them by hand.
+        json: Print the result as one JSON object on the last line.
+    """
+    from capsnet.data import check, fetch, list_data
+
+    if action == "list":
+        entries = list_data()
+        rows = [
+            {
+                "name": e.name,
+                "description": e.description,
+                "licence": e.licence,
+                "needs": e.needs,
+            }
+            for e in entries
+        ]
+        text = "\n".join(f"{e.name:<14} {e.description:<40} needs {e.needs}" for e in entries)
+        show(json, {"data": rows}, text)
+        return 0
+    if name is None:
+        raise UserError(f"Say which data set to {action}, e.g. 'capsnet data {action} mnist'.")
+    report = (fetch if action == "fetch" else check)(name, folder)
+    lines = [f"{f.name:<28} {'ok' if f.ok else 'WRONG'}  {f.place}" for f in report.files]
+    lines += [f"{part}: {sum(n):,} images, {n}" for part, n in report.label_counts.items()]
+    show(
+        json,
+        {
+            "name": report.name,
+            "ok": report.ok,
+            "files": [vars(f) for f in report.files],
+            "label_counts": report.label_counts,
+        },
+        "\n".join(lines),
+    )
+    return 0 if report.ok else EXIT_FAILED
+
+
+def models(json: bool = False) -> int:
+    """List the models with their size.
+
+    Example: capsnet models
+
+    Args:
+        json: Print the result as one JSON object on the last line.
+    """
+    from capsnet.models import create_model, list_models, model_entry
+    from capsnet.models.weights import shipped_path
+
+    rows = []
+    for name in list_models():
+        count = sum(p.numel() for p in create_model(name).parameters())
+        rows.append(
+            {
+                "name": name,
+                "parameters": count,
+                "description": model_entry(name).description,
+                "weights_shipped": shipped_path(name).exists(),
+            }
+        )
+    text = "\n".join(f"{r['name']:<20} {r['parameters']:>12,}  {r['description']}" for r in rows)
+    show(json, {"models": rows}, text)
+    return 0
+
+
+def info(weights: str | None = None, json: bool = False) -> int:
+    """Tell versions, devices and folders, or what a weights file is.
+
+    Example: capsnet info
+
+    Args:
+        weights: Folder of a run, a weights file, or the name of a model with shipped weights.
+        json: Print the result as one JSON object on the last line.
+    """
+    import torch
+
+    from capsnet.data import cache_folder
+    from capsnet.models.weights import find_model
+    from capsnet.train.checkpoint import versions
+
+    if weights is not None:
+        facts = find_model(weights)[1]
+    else:
+        gpus = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
+        facts = {
+            **versions(),
+            "threads": torch.get_num_threads(),
+            "gpus": gpus,
+            "cache": str(cache_folder()),
+        }
+    show(json, facts, json_format.dumps(facts, indent=2))
+    return 0

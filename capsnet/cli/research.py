@@ -1,0 +1,147 @@
+"""Verbs that measure and reproduce: bench, reproduce, report, ship."""
+
+import json as json_format
+import sys
+from pathlib import Path
+from typing import Literal
+
+from tyro.conf import Positional
+
+from capsnet.cli.output import EXIT_FAILED, show
+from capsnet.errors import UserError
+
+
+def bench(
+    kind: Positional[Literal["routing", "step", "epoch", "inference"]],
+    batch: tuple[int, ...] = (),
+    capsules: tuple[int, ...] = (1152,),
+    dtype: Literal["fp32", "bf16", "fp16"] | None = None,
+    peer: Path | None = None,
+    data: str = "digits",
+    data_folder: Path | None = None,
+    device: str = "auto",
+    plot: Path | None = None,
+    save: Path | None = None,
+    json: bool = False,
+) -> int:
+    """Measure speed and memory of the paper's CapsNet, after checking that results are right.
+
+    Example: capsnet bench routing --batch 128 512
+
+    Args:
+        kind: Routing alone, whole training steps, epochs of training, or inference.
+        batch: Batch sizes; by default 128 and 512 on a GPU, 32 on a CPU, 1 and 1024 for inference.
+        capsules: Numbers of primary capsules, for routing.
+        dtype: Type of the inputs, for routing; by default bf16 on a GPU, fp32 on a CPU.
+        peer: Folder with a bench_peer.py that defines make_step(batch_size, device), for step.
+        data: Data set, for epoch.
+        data_folder: Folder with the data set's files, for epoch.
+        device: auto, cpu, cuda or cuda:N.
+        plot: PNG file of time and memory against the batch size and capsules, for routing.
+        save: File to which the result is added as one line of JSON.
+        json: Print the result as one JSON object on the last line.
+    """
+    from capsnet.bench.report import run_bench, table
+    from capsnet.bench.routing import WrongResult
+    from capsnet.files import append_line
+    from capsnet.train.device import pick_device
+
+    if plot is not None and kind != "routing":
+        raise UserError("Only 'capsnet bench routing' draws a plot; leave --plot out.")
+    if peer is not None and kind != "step":
+        raise UserError("Only 'capsnet bench step' times a peer; leave --peer out.")
+    try:
+        result = run_bench(
+            kind, pick_device(device), batch, capsules, dtype, peer, data, data_folder
+        )
+    except WrongResult as error:
+        print(f"capsnet: {error}", file=sys.stderr)
+        return EXIT_FAILED
+    if save is not None:
+        append_line(save, json_format.dumps(result))
+    if plot is not None:
+        from capsnet.experiments import save_figure
+        from capsnet.experiments.speed import draw_speed
+
+        save_figure(draw_speed(result), plot)
+    show(json, result, table(result))
+    return 0
+
+
+def reproduce(
+    name: Positional[str],
+    seeds: int | None = None,
+    minutes: float | None = None,
+    results: Path = Path("results"),
+    runs: Path = Path("runs/reproduce"),
+    data_folder: Path | None = None,
+    device: str = "auto",
+    keep: bool = False,
+    smoke: bool = False,
+    commit: str | None = None,
+    json: bool = False,
+) -> int:
+    """Make the runs of a table or figure of the paper that are not made yet.
+
+    Example: capsnet reproduce table1 --minutes 9
+
+    Args:
+        name: table1, multimnist, affine, few-labels, scrambled, equivariance, tune,
+            figure-perturbation, figure-overlap or figure-routing.
+        seeds: Seeds per row; by default the experiment's own number.
+        minutes: Start no run that is not expected to end in this time; cut off the first if it
+            does not. The same command goes on later.
+        results: Folder of the results, one line of JSON per run.
+        runs: Folder of the runs' checkpoints.
+        data_folder: Folder with the data set's files, if you placed them by hand.
+        device: auto, cpu, cuda or cuda:N.
+        keep: Leave the folders of finished runs, with their weights.
+        smoke: A try-out: tiny models on embedded digits; choose another --results for it.
+        commit: The commit of the code, where git cannot tell.
+        json: Print the result as one JSON object on the last line.
+    """
+    from capsnet.experiments.reproduce import reproduce as run
+
+    done = run(name, seeds, minutes, results, runs, data_folder, device, keep, smoke, commit)
+    show(
+        json,
+        {"name": name, **done._asdict()},
+        f"{name}: {done.made} made, {done.found} were there already, {done.left} left.",
+    )
+    return 0
+
+
+def report(results: Path = Path("results"), root: Path = Path("."), check: bool = False) -> int:
+    """Write the tables and plots of all results into README and docs.
+
+    Example: capsnet report --check
+
+    Args:
+        results: Folder of the results.
+        root: Folder with README.md and docs.
+        check: Change nothing; say which pages disagree with the results.
+    """
+    from capsnet.experiments.reproduce import report as run
+
+    stale = run(results, root, check)
+    for path in stale:
+        print(f"{path} {'disagrees with the results' if check else 'is new'}.")
+    if not stale:
+        print("All pages agree with the results.")
+    return EXIT_FAILED if check and stale else 0
+
+
+def ship(run: Path, name: str, root: Path = Path(".")) -> int:
+    """Put the weights of a finished run into the package, in half precision, with a card.
+
+    Example: capsnet ship --run runs/capsnet_small-digits-seed0 --name capsnet_small
+
+    Args:
+        run: Folder of the run.
+        name: Name of the model whose weights they become.
+        root: Folder with docs, where the page of cards is written.
+    """
+    from capsnet.experiments.reproduce import ship as write
+
+    print(f"Wrote {write(run, name, root)}.")
+    return 0

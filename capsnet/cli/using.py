@@ -1,0 +1,181 @@
+"""Verbs that train a model and use it: train, evaluate, predict, figure, demo."""
+
+import sys
+from pathlib import Path
+from typing import Literal
+
+from tyro.conf import OmitArgPrefixes, Positional
+
+from capsnet.cli.output import EXIT_INTERRUPTED, show
+from capsnet.errors import UserError
+from capsnet.train.config import TrainConfig
+
+
+def train(config: OmitArgPrefixes[TrainConfig], json: bool = False) -> int:
+    """Train a model and read the test set once, at the end.
+
+    Example: capsnet train --model capsnet_small --data digits --epochs 20
+
+    Args:
+        config: What to train, on what, and how.
+        json: Print the result as one JSON object on the last line.
+    """
+    from capsnet.train.loop import Interrupted
+    from capsnet.train.loop import train as run
+
+    result = run(config)
+    if isinstance(result, Interrupted):
+        print(
+            f"Stopped and saved in {result.folder}; the same command with --resume goes on.",
+            file=sys.stderr,
+        )
+        return EXIT_INTERRUPTED
+    show(
+        json,
+        result,
+        f"{result['model']} on {result['data']}: {result['split']} error "
+        f"{result['error_percent']:.2f} % of "
+        f"{result['num_images']:,} images after {result['seconds']:.1f} s of training "
+        f"({result['images_per_second']:,.0f} images/s); weights in {result['folder']}.",
+    )
+    return 0
+
+
+def evaluate(
+    weights: str,
+    data: str | None = None,
+    split: Literal["train", "test"] = "test",
+    data_folder: Path | None = None,
+    num_samples: int | None = None,
+    batch_size: int = 256,
+    device: str = "auto",
+    precision: Literal["fp32", "bf16"] = "fp32",
+    json: bool = False,
+) -> int:
+    """Measure the error of a trained model on a data set.
+
+    Example: capsnet evaluate --weights runs/capsnet_small-digits-seed0 --data digits
+
+    Args:
+        weights: Folder of a run, a weights file, or the name of a model with shipped weights.
+        data: Name of the data set or a folder of images; by default what it was trained on.
+        split: Part of the data set.
+        data_folder: Folder with the data set's files, if you placed them by hand.
+        num_samples: Take that many images, or make that many overlapping pairs.
+        batch_size: Images at a time.
+        device: auto, cpu, cuda or cuda:N.
+        precision: Arithmetic of the layers.
+        json: Print the result as one JSON object on the last line.
+    """
+    from capsnet.data import open_data
+    from capsnet.models.weights import find_model
+    from capsnet.train.device import pick_device, pick_precision
+    from capsnet.train.evaluate import evaluate as run
+
+    if batch_size < 1:
+        raise UserError("batch-size must be at least 1.")
+    where = pick_device(device)
+    model, card = find_model(weights)
+    data = data or card["config"]["data"]
+    stream = open_data(
+        data,
+        split,
+        folder=data_folder,
+        device=where,
+        num_samples=num_samples,
+        image_size=model.image_shape[1],
+        channels=model.image_shape[0],
+        seed=card["config"].get("data_seed", 0),
+    )
+    result = run(model.to(where), stream, batch_size, pick_precision(precision, where))
+    show(
+        json,
+        {"model": model.name, "weights": weights, "data": data, **result.to_json()},
+        f"{model.name} on {data} ({split}): {result.error_percent:.2f} % error, "
+        f"{result.num_wrong:,} of {result.num_images:,} images wrong.",
+    )
+    return 0
+
+
+def predict(
+    images: Positional[tuple[Path, ...]],
+    weights: str,
+    invert: bool = False,
+    centre: bool = False,
+    reconstruct: Path | None = None,
+    device: str = "auto",
+    json: bool = False,
+) -> int:
+    """Say what is on your own PNG or JPG pictures.
+
+    Example: capsnet predict seven.jpg --weights runs/capsnet_small-digits-seed0 --invert --centre
+
+    Args:
+        images: Picture files.
+        weights: Folder of a run, a weights file, or the name of a model with shipped weights.
+        invert: The pictures show dark ink on white paper.
+        centre: Crop the ink and centre it as MNIST's digits are.
+        reconstruct: Folder for what the winning capsule draws, one PNG per picture.
+        device: auto, cpu, cuda or cuda:N.
+        json: Print the result as one JSON object on the last line.
+    """
+    from capsnet.predict import predict_files
+
+    if not images:
+        raise UserError("No picture was given; name one or more PNG or JPG files.")
+    answers = predict_files(images, weights, invert, centre, reconstruct, device)
+    lines = []
+    for answer in answers:
+        ranked = sorted(answer["lengths"].items(), key=lambda item: -item[1])[:3]
+        lengths = "  ".join(f"{name} {length:.3f}" for name, length in ranked)
+        lines.append(f"{answer['file']}: {answer['decision']}   ({lengths})")
+    show(json, {"predictions": answers}, "\n".join(lines))
+    return 0
+
+
+def figure(
+    kind: Positional[Literal["reconstructions", "perturbation", "routing", "overlap"]],
+    weights: str,
+    out: Path | None = None,
+    data: str | None = None,
+    data_folder: Path | None = None,
+    index: int = 0,
+) -> int:
+    """Draw what a trained CapsNet sees, as a PNG.
+
+    Example: capsnet figure perturbation --weights runs/capsnet_small-digits-seed0
+
+    Args:
+        kind: Pictures drawn back, one dimension tweaked at a time, routing step by step, or two
+            digits over each other.
+        weights: Folder of a run, a weights file, or the name of a model with shipped weights.
+        out: The PNG file; by default KIND.png.
+        data: Name of the data set or a folder of images; by default what it was trained on.
+        data_folder: Folder with the data set's files, if you placed them by hand.
+        index: Number of the first test image to show.
+    """
+    from capsnet.experiments import FIGURES, open_figure_data, save_figure
+    from capsnet.models.weights import find_model
+
+    model, card = find_model(weights)
+    name = data or card["config"]["data"]
+    capsules, stream = open_figure_data(kind, model, name, data_folder)
+    path = out or Path(f"{kind}.png")
+    save_figure(FIGURES[kind](capsules, stream, index), path)
+    print(f"Wrote {path}.")
+    return 0
+
+
+def demo(seconds: float = 60.0, out: Path = Path("runs/demo")) -> int:
+    """Train a small CapsNet and a small CNN on the embedded digits and show what came out.
+
+    Example: capsnet demo
+
+    Args:
+        seconds: Training time for each of the two.
+        out: Folder for the runs and figures; an earlier demo there is replaced.
+    """
+    from capsnet.experiments.demo import run_demo
+
+    run_demo(seconds, out)
+    return 0
