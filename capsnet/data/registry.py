@@ -59,11 +59,6 @@ class Entry:
         """Whether training images may be augmented; other data moves them by its own rules."""
         return self.stream in (_centred, _as_loaded)
 
-    @property
-    def resizes(self) -> bool:
-        """Whether `image_size` scales the pictures; for other data it is a canvas around them."""
-        return self.stream is _as_loaded
-
 
 def _digits(split: str, ask: Request) -> Split:
     if ask.folder is not None:

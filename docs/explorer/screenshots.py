@@ -20,10 +20,11 @@ from capsnet.web.server import create_app
 STATES = {
     "tweak": "sample=2&which=2&tweak=0,0,0,0.15",
     "route": "mode=route&sample=2",
-    "overlap": "mode=overlap&pair=25,30&place=-2,-1,2,1",
+    "overlap": "mode=overlap",
     "warp": "mode=warp&sample=2&warp=20,1,0,0,0,0,1,0",
     "morph": "mode=morph&sample=3&to=8",
 }
+ARGS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run")
 WIDTHS = {"wide": 1600, "phone": 360}
 
 
@@ -47,7 +48,7 @@ def photograph(address: str, folder: Path) -> None:
     """Write MODE-WIDTH-THEME.png for all of them."""
     with sync_playwright() as driver:
         chromium = shutil.which("chromium")
-        browser = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        browser = driver.chromium.launch(executable_path=chromium, args=list(ARGS))
         for theme in ("light", "dark"):
             for width, pixels in WIDTHS.items():
                 size = {"width": pixels, "height": 900}
