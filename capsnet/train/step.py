@@ -14,6 +14,7 @@ from torch import Tensor
 from capsnet.data import Stream
 from capsnet.models import Classifier
 from capsnet.train.config import TrainConfig
+from capsnet.train.device import keep_freed_memory
 from capsnet.train.objectives import OBJECTIVES
 
 WARM_UP = 3  # steps run eagerly before the capture, so that libraries choose their kernels
@@ -35,7 +36,9 @@ class TrainStep:
         self.device = stream.device
         self.cuda = self.device.type == "cuda"
         self.use_graph = self.cuda and graph
-        if self.cuda:
+        if not self.cuda:
+            keep_freed_memory()
+        if self.cuda or precision != torch.float32:
             # The layout the convolutions read: stored so, no weight is moved in a step.
             model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.autocast = torch.autocast(

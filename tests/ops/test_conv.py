@@ -7,7 +7,9 @@ the interpreter must be chosen before Triton is imported. With a Hopper GPU: `py
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -17,7 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from capsnet.ops import conv
-from capsnet.ops.conv import conv2d
+from capsnet.ops.conv import conv2d, unfolded
 
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 CUDA = torch.cuda.is_available() and not INTERPRETED
@@ -288,3 +290,29 @@ def test_use_captures_into_a_cuda_graph() -> None:
     graph.replay()
     for expected, got in zip(step(), captured, strict=True):
         assert torch.equal(expected, got)
+
+
+@pytest.mark.parametrize("N", [1, 3, 20])
+@pytest.mark.parametrize(("size", "kernel", "stride"), [((13, 12), 5, 2), ((9, 9), 9, 1)])
+def test_unfolded_on_the_cpu_is_as_exact_as_the_library(
+    N: int, size: tuple[int, int], kernel: int, stride: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unfolded, "PIECE_BYTES", 1 << 20)  # several pieces, the last one smaller
+    generator = torch.Generator().manual_seed(N)
+    draw = partial(torch.randn, generator=generator)
+    inputs = [draw(N, 64, *size), 0.05 * draw(32, 64, kernel, kernel), draw(32)]
+    inputs = [x.requires_grad_() for x in inputs]
+    weights = draw(F.conv2d(*inputs, stride).shape)
+
+    def results(function: Callable[..., Tensor], *tensors: Tensor) -> list[Tensor]:
+        y = function(*tensors, stride)
+        return [y, *torch.autograd.grad(y, tensors, weights.to(y.dtype))]
+
+    truth = results(F.conv2d, *(x.detach().double().requires_grad_() for x in inputs))
+    with torch.autocast("cpu", torch.bfloat16):
+        assert conv._kind(*inputs[:2], stride, torch.bfloat16) == "unfolded"
+        ours, library = results(conv2d, *inputs), results(F.conv2d, *inputs)
+    for exact, x, y in zip(truth, ours, library, strict=True):
+        error, allowed = ((z.double() - exact).norm() / exact.norm() for z in (x, y))
+        assert error <= 2 * allowed + 1e-3
+    assert ours[0].is_contiguous(memory_format=torch.channels_last)

@@ -2,8 +2,9 @@
 
 y = conv2d(x, weight, bias, stride=2, relu=True)
 
-wide.py is for many channels in and out, narrow.py for a first layer; README.md says how they work
-and what they were measured against. All else is F.conv2d.
+wide.py is for many channels in and out, narrow.py for a first layer, both on a Hopper GPU;
+unfolded.py is for many channels on a CPU, in bf16. README.md says how they work and what they were
+measured against. All else is F.conv2d.
 """
 
 import os
@@ -17,6 +18,7 @@ from torch import Tensor
 __all__ = ["conv2d"]
 
 MIN_BATCH = 16  # below, tiles over images are all but empty and cuDNN is faster
+MIN_CHANNELS = 64  # on a CPU: below, unfolding costs more than it saves
 MAX_INPUTS = 127  # of an output in a first layer; with the bias, the rows of a tile
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 TRITON = find_spec("triton") is not None and torch.__version__ >= "2.8"
@@ -42,7 +44,13 @@ def conv2d(
 
         packed = narrow.pack(weight, dtype)
         return narrow.conv_narrow(x, weight, packed, bias, stride, relu)[0]
-    y = F.conv2d(x, weight, bias, stride)
+    if kind == "unfolded":
+        from capsnet.ops.conv.unfolded import conv_unfolded
+
+        y = conv_unfolded(x.to(dtype), weight, stride)
+        y = y if bias is None else y + bias.to(dtype).view(-1, 1, 1)
+    else:
+        y = F.conv2d(x, weight, bias, stride)
     return F.relu(y) if relu else y
 
 
@@ -54,11 +62,13 @@ def _compute_dtype(x: Tensor) -> torch.dtype:
 
 def _kind(
     x: Tensor, weight: Tensor, stride: int, dtype: torch.dtype
-) -> Literal["wide", "narrow", "torch"]:
+) -> Literal["wide", "narrow", "unfolded", "torch"]:
     """Return which kernels are the fastest for this convolution."""
     O, C, KH, KW = weight.shape
     fits = x.dim() == 4 and x.shape[1] == C and x.shape[2] >= KH and x.shape[3] >= KW
     half = dtype in (torch.bfloat16, torch.float16)
+    if x.device.type == "cpu" and not INTERPRETED:
+        return "unfolded" if fits and dtype == torch.bfloat16 and C >= MIN_CHANNELS else "torch"
     if not (fits and half and O % 64 == 0 and len(x) >= MIN_BATCH and _device_fits(x)):
         return "torch"
     if C % 64 == 0:

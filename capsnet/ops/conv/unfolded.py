@@ -1,0 +1,76 @@
+"""Convolution on the CPU as matrix products: each output's inputs, side by side, are a row.
+
+y = conv_unfolded(x, weight, stride=2)
+
+With the channels innermost in memory a row of taps is one run of bytes, so that unfolding is
+little more than copying, and the products run at full speed, where a library's weight gradient
+does not. Half precision only: in fp32 the library's convolution was measured to be as fast.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+PIECE_BYTES = 24 << 20  # of unfolded input at a time: what malloc keeps for the next piece
+
+
+def conv_unfolded(x: Tensor, weight: Tensor, stride: int) -> Tensor:
+    """Return y [N, O, OH, OW], channels-last, of half x [N, C, H, W] and weight [O, C, KH, KW]."""
+    return _Conv.apply(x.contiguous(memory_format=torch.channels_last), weight, stride)
+
+
+def _pieces(x: Tensor, kernel: tuple[int, int], stride: int) -> tuple[int, int, int]:
+    """Return height and width of the output, and how many images to unfold at a time."""
+    height, width = ((s - k) // stride + 1 for s, k in zip(x.shape[2:], kernel, strict=True))
+    bytes_per_image = height * width * kernel[0] * kernel[1] * x.shape[1] * x.element_size()
+    return height, width, max(1, PIECE_BYTES // bytes_per_image)
+
+
+def unfold(x: Tensor, kernel: tuple[int, int], stride: int) -> Tensor:
+    """Return the inputs of every output, [N * OH * OW, KH * KW * C], of x in channels-last."""
+    N, C = x.shape[:2]
+    height, width, _ = _pieces(x, kernel, stride)
+    n, _, row, column = x.stride()
+    view = x.as_strided(
+        (N, height, width, kernel[0], kernel[1] * C), (n, stride * row, stride * column, row, 1),
+        x.storage_offset(),
+    )  # fmt: skip
+    return view.reshape(N * height * width, -1)
+
+
+class _Conv(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, stride: int) -> Tensor:
+        half = weight.to(x.dtype)
+        ctx.save_for_backward(x, half)
+        ctx.stride, ctx.dtype = stride, weight.dtype
+        kernel = (weight.shape[2], weight.shape[3])
+        height, width, size = _pieces(x, kernel, stride)
+        matrix = half.permute(0, 2, 3, 1).reshape(len(half), -1).T
+        y = torch.cat([unfold(piece, kernel, stride) @ matrix for piece in x.split(size)])
+        return y.view(len(x), height, width, -1).permute(0, 3, 1, 2)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        x, half = ctx.saved_tensors
+        O, C, KH, KW = half.shape
+        kernel = (KH, KW)
+        dy, stride = grads[0], ctx.stride
+        dx = dweight = None
+        if ctx.needs_input_grad[0]:
+            # For this pass the library's own is the best known.
+            dx = torch.ops.aten.convolution_backward(
+                dy, x, half, None, [stride] * 2, [0, 0], [1, 1], False, [0, 0], 1,
+                [True, False, False],
+            )[0]  # fmt: skip
+        if ctx.needs_input_grad[1]:
+            size = _pieces(x, kernel, stride)[2]
+            product = torch.zeros(O, KH * KW * C, dtype=ctx.dtype)
+            for piece, dy_piece in zip(x.split(size), dy.split(size), strict=True):
+                rows = dy_piece.permute(0, 2, 3, 1).reshape(-1, O)
+                product += rows.T @ unfold(piece, kernel, stride)
+            dweight = product.view(O, KH, KW, C).permute(0, 3, 1, 2)
+        return dx, dweight, None
