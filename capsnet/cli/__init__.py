@@ -22,6 +22,7 @@ VERBS = {
         using.predict,
         using.figure,
         using.demo,
+        using.explore,
         listing.data,
         listing.models,
         listing.info,

@@ -1,4 +1,4 @@
-"""Verbs that train a model and use it: train, evaluate, predict, figure, demo."""
+"""Verbs that train a model and use it: train, evaluate, predict, figure, demo, explore."""
 
 import sys
 from pathlib import Path
@@ -178,4 +178,30 @@ def demo(seconds: float = 60.0, out: Path = Path("runs/demo")) -> int:
     from capsnet.experiments.demo import run_demo
 
     run_demo(seconds, out)
+    return 0
+
+
+def explore(
+    weights: str | None = None,
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    open: bool = False,
+    overlap_weights: str | None = None,
+    cnn_weights: str | None = None,
+) -> int:
+    """See and touch what a trained CapsNet knows, in the browser.
+
+    Example: capsnet explore --weights runs/capsnet_small-digits-seed0 --open
+
+    Args:
+        weights: Folder of a run, a weights file, or a shipped model's name; by default shipped.
+        host: Address to listen on; anything but loopback lets others in.
+        port: Port to listen on.
+        open: Open the page in a browser.
+        overlap_weights: The same for a CapsNet trained on two overlapping digits.
+        cnn_weights: The same for a CNN to compare with.
+    """
+    from capsnet.web.server import serve
+
+    serve(weights, host, port, open, overlap_weights, cnn_weights)
     return 0

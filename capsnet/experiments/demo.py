@@ -33,6 +33,8 @@ def run_demo(seconds: float, out: Path) -> None:
     print(
         f"\nFigures: {out}/reconstructions.png and {out}/perturbation.png"
         "\n\nTry next:"
+        f"\n  capsnet explore --weights {weights} --cnn-weights {out}/cnn_small --open"
+        "      touch its capsules"
         f"\n  capsnet figure routing --weights {weights}      how the routing decides"
         f"\n  capsnet predict YOUR.png --weights {weights} --invert --centre"
         "\n  capsnet train --data YOUR_FOLDER --model capsnet_small     your own pictures"

@@ -1,0 +1,198 @@
+"""How long a visitor of the explorer waits, in a real browser, and with fifty visitors at once.
+
+python benchmarks/explorer_latency.py [--weights runs/mine]
+
+Without --weights a paper-sized CapsNet with random weights is served: the speed is the same. The
+result is printed and appended as one JSON line to results/explorer.jsonl.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import platform
+import shutil
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx2
+import torch
+from playwright.sync_api import Page, sync_playwright
+
+from capsnet import create_model
+from capsnet.models.weights import save_weights
+
+VISITORS, SECONDS, MOVES, STROKES = 50, 10, 100, 20
+ARGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
+SERVE = (
+    "from capsnet.web.server import serve; import sys; serve(sys.argv[1], port=int(sys.argv[2]))"
+)
+
+# Resolves with the milliseconds from an action in the page to new pixels on a canvas, and to the
+# end of all drawing that came with them.
+TIME_TO_PIXELS = """() => new Promise((done) => {
+  const paint = CanvasRenderingContext2D.prototype.putImageData;
+  const target = document.querySelector("%s");
+  let start;
+  CanvasRenderingContext2D.prototype.putImageData = function (...args) {
+    paint.apply(this, args);
+    if (this.canvas !== target) return;
+    CanvasRenderingContext2D.prototype.putImageData = paint;
+    queueMicrotask(() => done(performance.now() - start));
+  };
+  start = performance.now();
+  %s
+})"""
+MOVE_SLIDER = """
+  const slider = document.querySelectorAll(".film input")[%d];
+  slider.value = %.2f;
+  slider.dispatchEvent(new Event("input", { bubbles: true }));
+"""
+DRAW_DOT = """
+  target.setPointerCapture = () => {};
+  const box = target.getBoundingClientRect();
+  for (const name of ["pointerdown", "pointerup"]) {
+    const place = { clientX: box.left + box.width * %.2f, clientY: box.top + box.height / 2 };
+    target.dispatchEvent(new PointerEvent(name, { pointerId: 1, bubbles: true, ...place }));
+  }
+"""
+READY = """new MutationObserver((changes, observer) => {
+  if (!document.body?.dataset.ready) return;
+  window.readyAt = performance.now();
+  observer.disconnect();
+}).observe(document, { subtree: true, childList: true, attributes: true })"""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--weights", help="run, file or name; by default random weights")
+    parser.add_argument("--out", type=Path, default=Path("results/explorer.jsonl"))
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        weights = args.weights or random_weights(Path(folder))
+        with server(weights) as address:
+            result = {**in_browser(address), **asyncio.run(fifty_visitors(address))}
+    line = {
+        "benchmark": "explorer_latency",
+        "weights": args.weights or "capsnet_mnist, random",
+        **{name: round(value, 1) for name, value in result.items()},
+        "commit": commit(),
+        "cores": os.cpu_count(),
+        "load_average": round(os.getloadavg()[0], 1),
+        "machine": platform.processor() or platform.machine(),
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+    }
+    args.out.parent.mkdir(exist_ok=True)
+    with args.out.open("a") as file:
+        file.write(json.dumps(line) + "\n")
+    print(json.dumps(line, indent=2))
+
+
+def random_weights(folder: Path) -> str:
+    card = {
+        "config": {"data": "digits", "data_folder": None, "seed": 0},
+        "classes": [str(digit) for digit in range(10)],
+    }
+    path = folder / "weights.safetensors"
+    save_weights(create_model("capsnet_mnist"), path, card)
+    return str(path)
+
+
+@contextmanager
+def server(weights: str):
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    process = subprocess.Popen([sys.executable, "-c", SERVE, weights, str(port)])
+    address = f"http://127.0.0.1:{port}"
+    try:
+        for _ in range(600):
+            try:
+                httpx2.get(f"{address}/api/info")
+                break
+            except httpx2.TransportError:
+                time.sleep(0.1)
+        yield address
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def in_browser(address: str) -> dict[str, float]:
+    """Milliseconds from the address to the first analysis, from a move and a stroke to pixels."""
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=shutil.which("chromium"), args=ARGS)
+        page = browser.new_page(viewport={"width": 1600, "height": 1000})
+        page.add_init_script(READY)
+        paints = []
+        for _ in range(6):
+            page.goto("about:blank")
+            page.goto(address)
+            page.wait_for_selector("body[data-ready]")
+            paints.append(page.evaluate("window.readyAt"))
+        page.wait_for_timeout(1000)
+        moves = [
+            measure(page, "#reconstruction", MOVE_SLIDER % (n % 16, n % 2 / 5 + 0.01))
+            for n in range(MOVES)
+        ]
+        strokes = [measure(page, "#input", DRAW_DOT % (0.2 + 0.03 * n)) for n in range(STROKES)]
+        browser.close()
+    return {
+        "first_paint_ms": statistics.median(paints[1:]),
+        "slider_median_ms": statistics.median(moves),
+        "slider_p95_ms": p95(moves),
+        "drawing_median_ms": statistics.median(strokes),
+        "drawing_p95_ms": p95(strokes),
+    }
+
+
+def measure(page: Page, canvas: str, act: str) -> float:
+    page.wait_for_timeout(100)
+    return page.evaluate(TIME_TO_PIXELS % (canvas, act))
+
+
+async def fifty_visitors(address: str) -> dict[str, float]:
+    """Every visitor drags a slider: the next request goes out when the answer has come."""
+    waits: list[float] = []
+    errors = 0
+    body = {"pictures": [[{"which": 7, "v": [0.1] * 16}]]}
+
+    async def drag(client: httpx2.AsyncClient) -> None:
+        nonlocal errors
+        while time.perf_counter() < end:
+            start = time.perf_counter()
+            answer = await client.post(f"{address}/api/decode", json=body)
+            errors += answer.status_code != 200
+            waits.append(1000 * (time.perf_counter() - start))
+
+    limits = httpx2.Limits(max_connections=VISITORS)
+    async with httpx2.AsyncClient(limits=limits, timeout=30) as client:
+        end = time.perf_counter() + SECONDS
+        await asyncio.gather(*(drag(client) for _ in range(VISITORS)))
+    return {
+        "visitors": VISITORS,
+        "visitors_requests_per_s": len(waits) / SECONDS,
+        "visitors_median_ms": statistics.median(waits),
+        "visitors_p95_ms": p95(waits),
+        "visitors_errors": errors,
+    }
+
+
+def p95(values: list[float]) -> float:
+    return sorted(values)[int(0.95 * (len(values) - 1))]
+
+
+def commit() -> str:
+    command = ["git", "rev-parse", "--short", "HEAD"]
+    return subprocess.run(command, capture_output=True, text=True).stdout.strip()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,62 @@
+"""Looking inside a CapsNet: everything between a picture and its class capsules, and drawings.
+
+analysis = analyse(model, pixels, num_drawn=1); pictures = draw(model, [[Capsule(which=3, v=…)]])
+"""
+
+import torch
+from torch import Tensor
+
+from capsnet.errors import UserError
+from capsnet.models import CapsNet
+from capsnet.web.schema import Analysis, Capsule, pack_floats, pack_pixels
+
+
+@torch.inference_mode()
+def analyse(model: CapsNet, pixels: Tensor, num_drawn: int) -> Analysis:
+    """Return the routing of a picture [C, H, W], and what its longest capsules draw."""
+    u = model.primary(pixels[None])
+    trace = model.class_caps.trace(u)
+    b = torch.cat([trace.b, last_logits(trace.u_hat, trace.b[-1], trace.v[-1])[None]])
+    v = trace.v[-1]
+    lengths = norm(v[0])
+    drawn = lengths.topk(num_drawn).indices
+    pictures = model.reconstruct(v, drawn[None]) if model.decoder is not None else None
+    return Analysis(
+        image=pack_pixels(pixels),
+        lengths=lengths.tolist(),
+        v=v[0].tolist(),
+        u=pack_floats(norm(u[0])),
+        votes=pack_floats(norm(trace.u_hat[0])),
+        b=pack_floats(b[:, 0]),
+        s_steps=norm(trace.s[:, 0]).tolist(),
+        v_steps=norm(trace.v[:, 0]).tolist(),
+        drawn=drawn.tolist(),
+        pictures="" if pictures is None else pack_pixels(pictures),
+    )
+
+
+def norm(x: Tensor) -> Tensor:
+    """Return the lengths of the vectors in the last dimension."""
+    return torch.linalg.vector_norm(x, dim=-1)
+
+
+def last_logits(u_hat: Tensor, b: Tensor, v: Tensor) -> Tensor:
+    """Return b + u_hat·v [N, I, J]: what the iteration after the last would start from."""
+    return b + torch.einsum("nije,nje->nij", u_hat, v)
+
+
+@torch.inference_mode()
+def draw(model: CapsNet, pictures: list[list[Capsule]]) -> Tensor:
+    """Return [N, C, H, W], each picture drawn from its capsules, all others zero."""
+    if model.decoder is None:
+        raise UserError("This model has no decoder; train one with a decoder to see pictures.")
+    J, E = model.class_caps.W.shape[1:3]
+    v = torch.zeros(len(pictures), J, E)
+    for n, capsules in enumerate(pictures):
+        for capsule in capsules:
+            if capsule.which >= J:
+                raise UserError(f"There is no class {capsule.which}; choose 0 to {J - 1}.")
+            if len(capsule.v) != E:
+                raise UserError(f"A class capsule has {E} numbers here, not {len(capsule.v)}.")
+            v[n, capsule.which] = torch.tensor(capsule.v)
+    return model.decoder.layers(v.flatten(1)).unflatten(-1, model.image_shape)

@@ -1,0 +1,201 @@
+"""What the explorer's API answers, and the threads that work it out.
+
+add_routes(app, load_nets(None, None, None), Worker())
+"""
+
+import asyncio
+import io
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import torch
+from fastapi import Body, FastAPI, Query
+from fastapi.responses import FileResponse, Response
+from PIL import Image
+from torch import Tensor
+
+from capsnet.web import schema
+from capsnet.web.guard import refusal
+from capsnet.web.look import analyse, draw
+from capsnet.web.nets import NO_OVERLAP, Net, Nets
+from capsnet.web.samples import digit_samples, open_samples, read_upload, reads_digits
+from capsnet.web.warp import bend, sweep
+
+STATIC = Path(__file__).parent / "static"
+MAX_WAITING = 400
+GIF_SIDE = 224
+T = TypeVar("T")
+Page = Annotated[int, Query(ge=0, le=1_000_000)]
+BYTES: dict[int | str, dict[str, Any]] = {
+    200: {"content": {"application/octet-stream": {"schema": {"type": "string"}}}}
+}
+GIF: dict[int | str, dict[str, Any]] = {
+    200: {"content": {"image/gif": {"schema": {"type": "string"}}}}
+}
+
+
+class TooBusy(Exception):
+    """More work is waiting than the server takes on."""
+
+
+class Worker:
+    """A few threads for the models' work, so that the event loop is never blocked."""
+
+    def __init__(self) -> None:
+        """Start no thread yet; there will be one for each core, two at least."""
+        self.pool = ThreadPoolExecutor(max(2, os.cpu_count() or 1), "explorer")
+        self.waiting = 0
+
+    async def run(self, work: Callable[..., T], *args: Any) -> T:
+        """Return work(*args), computed on one of the threads."""
+        if self.waiting >= MAX_WAITING:
+            raise TooBusy
+        self.waiting += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self.pool, work, *args)
+        finally:
+            self.waiting -= 1
+
+
+def add_routes(app: FastAPI, nets: Nets, worker: Worker) -> None:
+    """Add the page and the API."""
+    main, pairs, cnn = nets.capsnet, nets.overlap, nets.cnn
+    samples, digits = open_samples(main), digit_samples()
+    facts = schema.Info(
+        capsnet=net_card(main),
+        overlap=net_card(pairs) if pairs else None,
+        has_cnn=cnn is not None,
+        why_no_overlap=NO_OVERLAP,
+        why_no_cnn=nets.why_no_cnn,
+        has_samples=samples is not None,
+    )
+
+    @app.get("/", include_in_schema=False)
+    async def page() -> FileResponse:
+        return FileResponse(STATIC / "index.html")
+
+    @app.get("/api/info")
+    async def info() -> schema.Info:
+        """What this server can show."""
+        return facts
+
+    @app.get("/api/samples")
+    async def test_images(page: Page = 0) -> list[schema.Sample]:
+        """One test image of each class; the next page has the next ones."""
+        return samples.page(page) if samples else []
+
+    @app.get("/api/digits")
+    async def test_digits(page: Page = 0) -> list[schema.Sample]:
+        """One 28×28 test digit of each class, to lay two over each other."""
+        return digits.page(page)
+
+    @app.post("/api/picture")
+    async def picture(
+        body: Annotated[bytes, Body(media_type="image/png")],
+        invert: bool = False,
+        centre: bool = False,
+    ) -> schema.Picture:
+        """Bring a PNG or JPEG to the model's size; `centre` places its ink as MNIST does."""
+        pixels = await worker.run(read_upload, body, main, invert, centre)
+        return schema.Picture(image=schema.pack_pixels(pixels))
+
+    @app.post("/api/analyse")
+    async def look(query: schema.ImageQuery) -> schema.Analysis:
+        """Route a picture and tell everything on the way."""
+        pixels = schema.unpack_pixels(query.image, main.model.image_shape)
+        return await worker.run(analyse, main.model, pixels, 1)
+
+    @app.post("/api/overlap")
+    async def look_at_two(query: schema.PairQuery) -> schema.Analysis:
+        """Route a picture of two digits and draw the two longest capsules, each alone."""
+        if pairs is None:
+            return refusal(404, NO_OVERLAP)  # type: ignore[return-value]
+        pixels = schema.unpack_pixels(query.image, pairs.model.image_shape)
+        return await worker.run(analyse, pairs.model, pixels, 2)
+
+    @app.post("/api/decode", responses=BYTES, response_class=Response)
+    async def decode(query: schema.DecodeQuery) -> Response:
+        """Draw capsules: bytes [N, C, H, W]."""
+        pictures = await worker.run(draw, main.model, query.pictures)
+        return Response(schema.pixel_bytes(pictures), media_type="application/octet-stream")
+
+    @app.post("/api/animation", responses=GIF, response_class=Response)
+    async def animation(query: schema.AnimationQuery) -> Response:
+        """Draw capsules as the frames of a GIF."""
+
+        def film() -> bytes:
+            return write_gif(draw(main.model, query.pictures), query.milliseconds)
+
+        return Response(await worker.run(film), media_type="image/gif")
+
+    @app.post("/api/warp")
+    async def look_at_bent(query: schema.WarpQuery) -> schema.WarpAnswer:
+        """Bend a picture and tell what both networks say."""
+        pixels = schema.unpack_pixels(query.image, main.model.image_shape)
+
+        def both() -> schema.WarpAnswer:
+            bent = bend(pixels, query.warp)
+            answer = None if cnn is None else probabilities(cnn, bent[None])[0]
+            return schema.WarpAnswer(analysis=analyse(main.model, bent, 1), cnn=answer)
+
+        return await worker.run(both)
+
+    @app.post("/api/sweep")
+    async def look_along(query: schema.SweepQuery) -> schema.SweepAnswer:
+        """Tell what both networks say while one kind of bending goes through its range."""
+        pixels = schema.unpack_pixels(query.image, main.model.image_shape)
+
+        def both() -> schema.SweepAnswer:
+            values, bent = sweep(pixels, query.warp, query.over)
+            return schema.SweepAnswer(
+                values=values,
+                capsnet=probabilities(main.model, bent),
+                cnn=None if cnn is None else probabilities(cnn, bent),
+            )
+
+        return await worker.run(both)
+
+
+def net_card(net: Net) -> schema.NetCard:
+    """Return what the page must know of a CapsNet."""
+    model, primary = net.model, net.model.primary_caps.conv
+    first, second = model.conv.kernel_size[0], primary.kernel_size[0]
+    step = model.conv.stride[0]
+    return schema.NetCard(
+        name=model.name,
+        data=net.data,
+        error_percent=net.card.get("result", {}).get("error_percent"),
+        num_parameters=sum(p.numel() for p in model.parameters()),
+        image_shape=model.image_shape,
+        classes=net.classes,
+        grid=model.grid,
+        field=(first + (second - 1) * step, step * primary.stride[0]),
+        primary_dim=model.primary_caps.dim,
+        class_dim=model.class_caps.W.shape[2],
+        num_iters=model.class_caps.num_iters,
+        leaky=model.class_caps.leaky,
+        has_decoder=model.decoder is not None,
+        reads_digits=reads_digits(net),
+    )
+
+
+@torch.inference_mode()
+def probabilities(model: torch.nn.Module, images: Tensor) -> list[list[float]]:
+    """Return the class probabilities [N, J] of images [N, C, H, W]."""
+    return model(images).lengths.tolist()
+
+
+def write_gif(pictures: Tensor, milliseconds: int) -> bytes:
+    """Return pictures [N, C, H, W] in [0, 1] as an endless GIF."""
+    size = (GIF_SIDE, GIF_SIDE * pictures.shape[2] // pictures.shape[3])
+    colour = pictures if pictures.shape[1] == 3 else pictures[:, :1].expand(-1, 3, -1, -1)
+    pixels = (colour * 255).round().byte().permute(0, 2, 3, 1).numpy()
+    frames = [Image.fromarray(x).resize(size, Image.Resampling.BICUBIC) for x in pixels]
+    file = io.BytesIO()
+    frames[0].save(
+        file, "GIF", save_all=True, append_images=frames[1:], duration=milliseconds, loop=0
+    )
+    return file.getvalue()

@@ -1,0 +1,209 @@
+"""What the page and the server say to each other; the OpenAPI description is made from this.
+
+Pictures travel as base64 of their bytes [C, H, W], tables as base64 of little-endian float32.
+"""
+
+import base64
+import binascii
+from math import prod
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import torch
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from torch import Tensor
+
+from capsnet.errors import UserError
+
+Bytes = Annotated[str, Field(pattern=r"^[A-Za-z0-9+/]*={0,2}$", max_length=4_000_000)]
+# JSON knows only numbers: 2.0 is as whole as 2.
+Whole = BeforeValidator(lambda x: int(x) if type(x) is float and x.is_integer() else x)
+Number = Annotated[float, Field(ge=-10, le=10, allow_inf_nan=False)]
+Sweepable = Literal["rotate", "scale", "shear", "right", "down", "thicken"]
+MAX_PICTURES = 256
+
+
+class Strict(BaseModel):
+    """Abstract: a request in which an unknown field is a mistake."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class Problem(BaseModel):
+    """Why a request was refused."""
+
+    detail: str
+
+
+class NetCard(BaseModel):
+    """What the page must know of a CapsNet."""
+
+    name: str
+    data: str
+    error_percent: float | None
+    num_parameters: int
+    image_shape: tuple[int, int, int]
+    classes: list[str]
+    grid: tuple[int, int, int] = Field(description="rows, columns, types of primary capsules")
+    field: tuple[int, int] = Field(description="side and step, in pixels, of what a capsule sees")
+    primary_dim: int
+    class_dim: int
+    num_iters: int
+    leaky: bool
+    has_decoder: bool
+    reads_digits: bool
+
+
+class Info(BaseModel):
+    """What this server can show; null comes with a sentence that says how to get it."""
+
+    capsnet: NetCard
+    overlap: NetCard | None
+    has_cnn: bool
+    why_no_overlap: str
+    why_no_cnn: str
+    has_samples: bool
+
+
+class Sample(BaseModel):
+    """A test image: its number, its class and its pixels."""
+
+    number: int
+    label: int
+    image: str
+
+
+class Picture(BaseModel):
+    """A picture as the model takes it."""
+
+    image: str
+
+
+class ImageQuery(Strict):
+    """A picture to look at."""
+
+    image: Bytes
+
+
+class PairQuery(Strict):
+    """A picture of two digits to look at."""
+
+    image: Bytes
+
+
+class Analysis(BaseModel):
+    """Everything that happened between the picture and the class capsules."""
+
+    image: str = Field(description="bytes [C, H, W]: what the model saw")
+    lengths: list[float] = Field(description="[J]")
+    v: list[list[float]] = Field(description="[J, E]: the class capsules")
+    u: str = Field(description="float32 [I]: lengths of the primary capsules")
+    votes: str = Field(description="float32 [I, J]: lengths of the votes u_hat")
+    b: str = Field(description="float32 [R + 1, I, J]: logits before each iteration and after all")
+    s_steps: list[list[float]] = Field(description="[R, J]: |s| after each iteration")
+    v_steps: list[list[float]] = Field(description="[R, J]: |v| after each iteration")
+    drawn: list[int] = Field(description="the longest capsules, drawn below")
+    pictures: str = Field(description="bytes [len(drawn), C, H, W]; empty without a decoder")
+
+
+class Capsule(Strict):
+    """A class capsule: which class, and its vector."""
+
+    which: Annotated[int, Field(ge=0), Whole]
+    v: Annotated[list[Number], Field(min_length=1, max_length=1024)]
+
+
+class DecodeQuery(Strict):
+    """Pictures to draw, each by one capsule or by several that share the decoder."""
+
+    pictures: Annotated[
+        list[Annotated[list[Capsule], Field(min_length=1, max_length=2)]],
+        Field(min_length=1, max_length=MAX_PICTURES),
+    ]
+
+
+class AnimationQuery(DecodeQuery):
+    """Pictures to draw as the frames of a GIF."""
+
+    milliseconds: Annotated[int, Field(ge=20, le=1000), Whole] = 80
+
+
+class Warp(Strict):
+    """How a picture is bent: degrees, factors and pixels; then cut into pieces and shuffled."""
+
+    rotate: Annotated[float, Field(ge=-180, le=180, allow_inf_nan=False)] = 0
+    scale: Annotated[float, Field(ge=0.25, le=2, allow_inf_nan=False)] = 1
+    shear: Annotated[float, Field(ge=-1, le=1, allow_inf_nan=False)] = 0
+    right: Annotated[float, Field(ge=-16, le=16, allow_inf_nan=False)] = 0
+    down: Annotated[float, Field(ge=-16, le=16, allow_inf_nan=False)] = 0
+    thicken: Annotated[float, Field(ge=-2, le=2, allow_inf_nan=False)] = 0
+    pieces: Literal[1, 2, 4] = Field(1, description="pieces along each side; 1 leaves it whole")
+    seed: Annotated[int, Field(ge=0, le=2**31), Whole] = 0
+
+
+class WarpQuery(ImageQuery):
+    """A picture, and how to bend it."""
+
+    warp: Warp
+
+
+class SweepQuery(WarpQuery):
+    """The same for all values of one kind of bending."""
+
+    over: Sweepable
+
+
+class WarpAnswer(BaseModel):
+    """What both networks say of a bent picture; cnn is null where there is none."""
+
+    analysis: Analysis
+    cnn: list[float] | None
+
+
+class SweepAnswer(BaseModel):
+    """Class probabilities [S, J] of both networks along the sweep."""
+
+    values: list[float]
+    capsnet: list[list[float]]
+    cnn: list[list[float]] | None
+
+
+def pack_pixels(pixels: Tensor) -> str:
+    """Return pictures in [0, 1] as base64 of bytes."""
+    return base64.b64encode(pixel_bytes(pixels)).decode()
+
+
+def pixel_bytes(pixels: Tensor) -> bytes:
+    """Return pictures in [0, 1] as bytes."""
+    return (pixels * 255).round().byte().numpy().tobytes()
+
+
+def pack_floats(table: Tensor) -> str:
+    """Return numbers as base64 of little-endian float32."""
+    return base64.b64encode(table.float().numpy().astype("<f4").tobytes()).decode()
+
+
+def unpack_pixels(text: str, shape: tuple[int, int, int]) -> Tensor:
+    """Return base64 of bytes as pixels in [0, 1] of a shape; a UserError if they do not fit it."""
+    try:
+        raw = base64.b64decode(text, validate=True)
+    except binascii.Error:
+        raise UserError("The picture is not base64; send the bytes of its pixels.") from None
+    if len(raw) != prod(shape):
+        raise UserError(
+            f"The picture has {len(raw):,} bytes, but this model takes {prod(shape):,}, one for "
+            f"each value of {shape[0]}×{shape[1]}×{shape[2]}; scale it to that size."
+        )
+    return torch.from_numpy(np.frombuffer(raw, np.uint8).copy()).view(shape) / 255
+
+
+def base64_form(num_bytes: int) -> dict[str, Any]:
+    """Return the JSON schema of base64 text that stands for exactly so many bytes."""
+    tail = {0: "", 1: "[A-Za-z0-9+/]{2}==", 2: "[A-Za-z0-9+/]{3}="}[num_bytes % 3]
+    length = (num_bytes + 2) // 3 * 4
+    return {
+        "type": "string",
+        "minLength": length,
+        "maxLength": length,
+        "pattern": f"^[A-Za-z0-9+/]{{{num_bytes // 3 * 4}}}{tail}$",
+    }

@@ -1,0 +1,116 @@
+"""The explorer's server: one page, and a small API over the models.
+
+serve(weights="runs/mine", port=8000), or uvicorn with create_app("runs/mine")
+"""
+
+import socket
+import webbrowser
+from collections.abc import Collection
+from math import prod
+
+import torch
+import uvicorn
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.staticfiles import StaticFiles
+
+from capsnet import __version__
+from capsnet.errors import UserError
+from capsnet.web import schema
+from capsnet.web.guard import LOOPBACK, Guard, refusal
+from capsnet.web.nets import Nets, load_nets
+from capsnet.web.routes import STATIC, TooBusy, Worker, add_routes
+
+
+def create_app(
+    weights: str | None = None,
+    overlap_weights: str | None = None,
+    cnn_weights: str | None = None,
+    hosts: Collection[str] | None = LOOPBACK,
+) -> FastAPI:
+    """Return the app for trained runs, weights files or names; by default what is shipped.
+
+    It answers to the names in `hosts` only; None is any name.
+    """
+    nets = load_nets(weights, overlap_weights, cnn_weights)
+    app = FastAPI(
+        title="capsnet explorer",
+        version=__version__,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url="/api/openapi.json",
+        responses={"4XX": {"model": schema.Problem, "description": "A sentence says why."}},
+    )
+    app.add_middleware(Guard, hosts=hosts)
+    add_errors(app)
+    add_routes(app, nets, Worker())
+    describe(app, nets)
+    app.mount("/static", StaticFiles(directory=STATIC), "static")
+    return app
+
+
+def add_errors(app: FastAPI) -> None:
+    """Answer every mistake with a sentence."""
+
+    @app.exception_handler(UserError)
+    def mistake(request: Request, error: UserError) -> JSONResponse:
+        return refusal(422, str(error))
+
+    @app.exception_handler(RequestValidationError)
+    def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"][1:]) or "The request"
+        return refusal(422, f"{place}: {first['msg']}.")
+
+    @app.exception_handler(TooBusy)
+    def busy(request: Request, error: TooBusy) -> JSONResponse:
+        return refusal(429, "Too many requests are waiting; try again in a moment.")
+
+
+def describe(app: FastAPI, nets: Nets) -> None:
+    """Put the sizes of the loaded models into the OpenAPI description."""
+    forms = app.openapi()["components"]["schemas"]
+    model = nets.capsnet.model
+    image = schema.base64_form(prod(model.image_shape))
+    for query in ("WarpQuery", "SweepQuery"):
+        forms[query]["properties"]["image"] = image
+    J, E = model.class_caps.W.shape[1:3]
+    forms["Capsule"]["properties"]["which"]["maximum"] = J - 1
+    forms["Capsule"]["properties"]["v"].update(minItems=E, maxItems=E)
+    forms["ImageQuery"]["properties"]["image"] = image
+    if nets.overlap is not None:
+        forms["PairQuery"]["properties"]["image"] = schema.base64_form(
+            prod(nets.overlap.model.image_shape)
+        )
+
+
+def serve(
+    weights: str | None = None,
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    open_browser: bool = False,
+    overlap_weights: str | None = None,
+    cnn_weights: str | None = None,
+) -> None:
+    """Serve the page until Ctrl-C; anything but loopback is announced."""
+    if not 1 <= port <= 65535:
+        raise UserError(f"There is no port {port}; choose one from 1 to 65535.")
+    torch.set_num_threads(1)  # the worker runs one request on each core
+    local = host in LOOPBACK
+    app = create_app(weights, overlap_weights, cnn_weights, LOOPBACK if local else None)
+    address = f"http://{'localhost' if local else host}:{port}"
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        listener = socket.create_server((host, port), family=family)
+    except OSError as error:
+        raise UserError(
+            f"Cannot listen on {host} port {port} ({error.strerror}); choose another port."
+        ) from None
+    print(f"The explorer is at {address} (Ctrl-C ends it).")
+    if not local:
+        print(f"Warning: it listens on {host}, so everyone who can reach this machine can use it.")
+    if open_browser:
+        webbrowser.open(address)
+    config = uvicorn.Config(app, log_level="warning", server_header=False)
+    uvicorn.Server(config).run([listener])

@@ -1,0 +1,139 @@
+// The page: tabs, theme, link and the mode that is chosen.
+
+import { get } from "./api.js";
+import { startColumns } from "./columns.js";
+import { byId, h, number, say, startTips } from "./dom.js";
+import { startInput } from "./input.js";
+import * as morph from "./morph.js";
+import * as overlap from "./overlap.js";
+import * as route from "./route.js";
+import { scene } from "./scene.js";
+import { link, set, state } from "./state.js";
+import { startTour } from "./tour.js";
+import * as tweak from "./tweak.js";
+import * as warp from "./warp.js";
+
+const MODES = { tweak, route, overlap, warp, morph };
+let leave = null; // ends the mode that is shown
+
+/** Show a mode: its panel below the columns, listening until the next one is chosen. */
+function choose(mode) {
+  leave?.abort();
+  leave = new AbortController();
+  set({ mode });
+  document.body.dataset.mode = mode;
+  scene.cnn = null;
+  scene.rivals = [];
+  scene.drawsItself = false;
+  byId("reconstruction-extra").replaceChildren();
+  byId("handles").hidden = true;
+  for (const tab of byId("tabs").children) {
+    const selected = tab.id === `tab-${mode}`;
+    tab.setAttribute("aria-selected", String(selected));
+    tab.tabIndex = selected ? 0 : -1;
+  }
+  byId("panel").setAttribute("aria-labelledby", `tab-${mode}`);
+  byId("lead").textContent = MODES[mode].lead;
+  const { signal } = leave;
+  if (scene.plain) start(mode, signal);
+  else scene.take(scene.image, {}, true).then(() => signal.aborted || start(mode, signal));
+}
+
+function start(mode, signal) {
+  MODES[mode].enter(byId("panel"), signal);
+  scene.emit("choice");
+}
+
+function buildTabs() {
+  const names = Object.keys(MODES);
+  byId("tabs").replaceChildren(
+    ...names.map((name) =>
+      h(
+        "button",
+        {
+          type: "button",
+          role: "tab",
+          id: `tab-${name}`,
+          "aria-controls": "panel",
+          onclick: () => choose(name),
+        },
+        MODES[name].title,
+      ),
+    ),
+  );
+  byId("tabs").addEventListener("keydown", (event) => {
+    const move = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (!move) return;
+    const next = names[(names.indexOf(state.mode) + move + names.length) % names.length];
+    choose(next);
+    byId(`tab-${next}`).focus();
+  });
+}
+
+function startTheme() {
+  const root = document.documentElement;
+  const kept = localStorage.getItem("capsnet:theme");
+  if (kept) root.dataset.theme = kept;
+  byId("theme-button").addEventListener("click", () => {
+    const dark = root.dataset.theme
+      ? root.dataset.theme === "dark"
+      : matchMedia("(prefers-color-scheme: dark)").matches;
+    root.dataset.theme = dark ? "light" : "dark";
+    localStorage.setItem("capsnet:theme", root.dataset.theme);
+  });
+}
+
+async function copyLink() {
+  const address = link();
+  try {
+    await navigator.clipboard.writeText(address);
+    say("The link to exactly this screen is copied.");
+  } catch {
+    say("The link is in the address bar: copy it from there.");
+  }
+}
+
+function describeModel() {
+  const { card } = scene;
+  const parts = [
+    `${card.name} trained on ${card.data}: `,
+    number(`${card.num_parameters.toLocaleString("en")} parameters`, "Numbers learnt in training"),
+  ];
+  if (card.error_percent !== null) {
+    const error = `${card.error_percent.toFixed(2)} % test error`;
+    parts.push(", ", number(error, "Share of the test images that it gets wrong"));
+  }
+  byId("model").replaceChildren(...parts);
+}
+
+/** Dim a tab whose network is missing; its panel says how to get one. */
+function dimTabs() {
+  const { overlap: pairs, why_no_overlap: why } = scene.info;
+  byId("tab-overlap").classList.toggle("off", !pairs);
+  if (!pairs) byId("tab-overlap").dataset.tip = why;
+}
+
+async function main() {
+  startTheme();
+  startTips();
+  buildTabs();
+  startTour(choose);
+  byId("link-button").addEventListener("click", copyLink);
+  addEventListener("hashchange", () => location.reload());
+  addEventListener("unhandledrejection", (event) => say(event.reason.message, true));
+  try {
+    scene.info = await get("info");
+  } catch (error) {
+    return say(error.message, true);
+  }
+  scene.card = scene.info.capsnet;
+  scene.addEventListener("analysis", describeModel);
+  dimTabs();
+  startColumns();
+  if (!Object.hasOwn(MODES, state.mode)) set({ mode: "tweak" });
+  await startInput();
+  choose(state.mode);
+  document.body.dataset.ready = "yes";
+}
+
+main();

@@ -1,0 +1,66 @@
+// A small chart of confidence, 0 to 1, over one changing number.
+
+import { h, minus, svg } from "./dom.js";
+
+const [WIDTH, HEIGHT] = [100, 42];
+
+/** Curves [{ label, style, values }] over xs, with a mark at the present x. */
+export function drawChart(xs, curves, present, unit) {
+  const [low, high] = [xs[0], xs.at(-1)];
+  const left = (x) => ((x - low) / (high - low)) * WIDTH;
+  const top = (y) => HEIGHT * (1 - y);
+  const place = Math.min(WIDTH, Math.max(0, left(present)));
+  const lines = curves.map(({ style, values }) =>
+    svg("polyline", {
+      class: style,
+      points: xs.map((x, n) => `${left(x).toFixed(2)},${top(values[n]).toFixed(2)}`).join(" "),
+    }),
+  );
+  const grid = [0, 0.5, 1].map((y) =>
+    svg("line", { class: "grid", x1: 0, x2: WIDTH, y1: top(y), y2: top(y) }),
+  );
+  const mark = svg("line", { class: "mark", x1: place, x2: place, y1: 0, y2: HEIGHT });
+  const label = curves
+    .map(
+      ({ label: name, values }) =>
+        `${name} lies between ${Math.min(...values).toFixed(2)} and ${Math.max(...values).toFixed(2)}`,
+    )
+    .join("; ");
+  const legend = curves.map(({ label: name, style }) => h("span", { class: style }, name));
+  const format = (x) => `${minus(Number(x.toFixed(2)))}${unit}`;
+  return h(
+    "figure",
+    {},
+    h(
+      "div",
+      { class: "plot" },
+      h(
+        "div",
+        { class: "axis-y", "aria-hidden": "true" },
+        h("span", {}, "1"),
+        h("span", {}, "0.5"),
+        h("span", {}, "0"),
+      ),
+      svg(
+        "svg",
+        {
+          viewBox: `0 -1 ${WIDTH} ${HEIGHT + 2}`,
+          preserveAspectRatio: "none",
+          role: "img",
+          "aria-label": label,
+        },
+        grid,
+        mark,
+        lines,
+      ),
+    ),
+    h(
+      "div",
+      { class: "axis-x", "aria-hidden": "true" },
+      h("span", {}, format(low)),
+      h("span", {}, format((low + high) / 2)),
+      h("span", {}, format(high)),
+    ),
+    h("figcaption", {}, legend),
+  );
+}

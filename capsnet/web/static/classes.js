@@ -1,0 +1,83 @@
+// The column of class capsules: one bar for each length, and the vector of the chosen one.
+
+import { byId, h, svg } from "./dom.js";
+import { scene } from "./scene.js";
+
+let built = ""; // the classes there are rows for
+
+/** Make a row for each class, once for each network. */
+export function buildClasses() {
+  const names = scene.card.classes;
+  if (built === names.join()) return;
+  built = names.join();
+  byId("classes").replaceChildren(
+    ...names.map((name, j) =>
+      h(
+        "label",
+        { class: "class-row" },
+        h("input", { type: "radio", name: "which", value: j, onchange: () => scene.choose(j) }),
+        h("span", { class: "class-name" }, name),
+        h(
+          "span",
+          { class: "bars" },
+          h("span", { class: "bar" }, h("span", { class: "fill" })),
+          h("span", { class: "bar cnn", hidden: true }, h("span", { class: "fill" })),
+        ),
+        h("span", {
+          class: "number",
+          "data-tip": `Length of capsule ${name}: how sure the network is that a “${name}” is there (0 to 1)`,
+        }),
+      ),
+    ),
+  );
+}
+
+/** Draw the lengths of the iteration looked at. */
+export function drawClasses() {
+  const lengths = scene.analysis.v_steps[scene.step];
+  const rows = byId("classes").children;
+  for (const [j, row] of [...rows].entries()) {
+    const rival = scene.rivals.indexOf(j);
+    row.classList.toggle("chosen", j === scene.which && !scene.rivals.length);
+    row.classList.toggle("first", rival === 0);
+    row.classList.toggle("second", rival === 1);
+    row.querySelector("input").checked = j === scene.which;
+    row.querySelector(".fill").style.width = `${100 * lengths[j]}%`;
+    row.querySelector(".number").textContent = lengths[j].toFixed(2);
+    const cnn = row.querySelector(".cnn");
+    cnn.hidden = !scene.cnn;
+    if (scene.cnn) cnn.firstChild.style.width = `${100 * scene.cnn[j]}%`;
+  }
+  drawVector();
+}
+
+/** Draw the chosen capsule as bars up and down, one for each dimension. */
+function drawVector() {
+  const v = scene.pose;
+  const name = scene.card.classes[scene.which];
+  const high = Math.max(0.3, ...v.map(Math.abs));
+  const bars = v.map((x, e) =>
+    svg("rect", {
+      x: e + 0.15,
+      width: 0.7,
+      y: x > 0 ? 1 - x / high : 1,
+      height: Math.max(0.02, Math.abs(x) / high),
+      class: x > 0 ? "up" : "down",
+      "data-tip": `Dimension ${e + 1} of capsule ${name}: ${x.toFixed(3)}`,
+    }),
+  );
+  const label = `The ${v.length} numbers of capsule ${name}`;
+  byId("vector").replaceChildren(
+    h("p", { class: "note" }, label),
+    svg(
+      "svg",
+      {
+        viewBox: `0 0 ${v.length} 2`,
+        preserveAspectRatio: "none",
+        role: "img",
+        "aria-label": label,
+      },
+      bars,
+    ),
+  );
+}

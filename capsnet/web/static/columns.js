@@ -1,0 +1,192 @@
+// The columns from the primary capsules to the reconstruction, drawn anew for every answer.
+
+import { decode, latest } from "./api.js";
+import { buildClasses, drawClasses } from "./classes.js";
+import { byId, number } from "./dom.js";
+import { CapsuleMap, paint } from "./draw.js";
+import { drawFlow } from "./flow.js";
+import { scene } from "./scene.js";
+import { state } from "./state.js";
+
+const primary = new CapsuleMap(byId("primary"));
+
+/** Draw the columns whenever something changes. */
+export function startColumns() {
+  const pointed = byId("primary");
+  pointed.addEventListener("pointermove", (event) => {
+    const capsule = primary.at(event);
+    if (capsule >= 0 && capsule !== state.capsule) scene.look(capsule);
+  });
+  pointed.addEventListener("keydown", moveCursor);
+  scene.addEventListener("analysis", () => {
+    paint(byId("input"), scene.analysis.image, scene.card.image_shape);
+    buildClasses();
+    drawAll();
+  });
+  scene.addEventListener("choice", drawAll);
+  scene.addEventListener("hover", () => {
+    drawPrimary();
+    drawField();
+  });
+}
+
+function drawAll() {
+  describe();
+  drawPrimary();
+  drawField();
+  drawFlow();
+  drawClasses();
+  drawReconstruction();
+}
+
+function describe() {
+  const { card } = scene;
+  const [rows, columns, types] = card.grid;
+  byId("sub-primary").replaceChildren(
+    number(
+      `${rows}×${columns}×${types}`,
+      `${types} types of capsule on a grid of ${rows}×${columns} positions`,
+    ),
+    ` vectors of ${card.primary_dim}`,
+  );
+  byId("sub-routing").replaceChildren(
+    "iteration ",
+    number(
+      `${scene.step + 1} of ${card.num_iters}`,
+      "Procedure 1 of the paper is repeated this often",
+    ),
+  );
+  byId("sub-classes").replaceChildren(
+    number(`${card.classes.length}`, "one capsule for each class"),
+    scene.cnn
+      ? " capsules; the thin blue bar is the CNN"
+      : ` vectors of ${card.class_dim}; length = “it is there”`,
+  );
+  const name = card.classes[scene.which];
+  if (!scene.drawsItself) {
+    byId("sub-reconstruction").textContent = card.has_decoder
+      ? `drawn by capsule ${name} alone`
+      : "none";
+  }
+  byId("note-primary").textContent =
+    state.mode === "route"
+      ? `Brightness: how strong a vote for “${name}” each capsule sends. Arrow keys move the mark.`
+      : "One tile for each type, one square for each position; brightness = length.";
+  byId("note-routing").textContent = scene.rivals.length
+    ? "Left: types of primary capsule. Right: where their votes go; the two longest in colour."
+    : `Left: types of primary capsule. Right: where their votes go; “${name}” in orange.`;
+}
+
+/** How strongly each primary capsule votes for the chosen class: c_ij · |u_hat_ij|. */
+function sent() {
+  const { couplings, votes, I, J } = scene.analysis;
+  const c = couplings[scene.step];
+  return Float32Array.from(
+    { length: I },
+    (_, i) => c[i * J + scene.which] * votes[i * J + scene.which],
+  );
+}
+
+function drawPrimary() {
+  const routed = state.mode === "route";
+  const values = routed ? sent() : scene.analysis.u;
+  const high = routed ? Math.max(...sentRange()) : 1;
+  primary.paint(values, scene.card.grid, high, routed, state.capsule);
+  byId("primary").setAttribute(
+    "aria-label",
+    `Map of ${scene.analysis.I} primary capsules. ` +
+      (state.capsule >= 0 ? placeOf(state.capsule) : "Arrow keys look at one of them."),
+  );
+}
+
+/** The strongest vote of any iteration, so that brightness means the same in all of them. */
+function sentRange() {
+  const { couplings, votes, I, J } = scene.analysis;
+  return couplings.map((c) => {
+    let high = 1e-9;
+    for (let i = 0; i < I; i++)
+      high = Math.max(high, c[i * J + scene.which] * votes[i * J + scene.which]);
+    return high;
+  });
+}
+
+/** Where a primary capsule sits, in words. */
+export function placeOf(i) {
+  const [, columns, types] = scene.card.grid;
+  const row = Math.floor(i / types / columns);
+  const column = Math.floor(i / types) % columns;
+  return `Capsule of type ${(i % types) + 1} at row ${row + 1}, column ${column + 1}`;
+}
+
+/** Frame the part of the input that the marked capsule sees. */
+function drawField() {
+  const field = byId("field");
+  const i = state.capsule;
+  field.hidden = i < 0 || i >= scene.analysis.I;
+  if (field.hidden) return;
+  const [, columns, types] = scene.card.grid;
+  const [side, step] = scene.card.field;
+  const [, H, W] = scene.card.image_shape;
+  field.style.left = `${((Math.floor(i / types) % columns) * step * 100) / W}%`;
+  field.style.top = `${(Math.floor(i / types / columns) * step * 100) / H}%`;
+  field.style.width = `${(side * 100) / W}%`;
+  field.style.height = `${(side * 100) / H}%`;
+}
+
+function moveCursor(event) {
+  const [rows, columns, types] = scene.card.grid;
+  const moves = {
+    ArrowRight: types,
+    ArrowLeft: -types,
+    ArrowDown: types * columns,
+    ArrowUp: -types * columns,
+    PageDown: 1,
+    PageUp: -1,
+  };
+  const move = moves[event.key];
+  if (!move) return;
+  event.preventDefault();
+  event.stopPropagation();
+  const count = rows * columns * types;
+  scene.look((Math.max(0, state.capsule) + move + count) % count);
+}
+
+/** Draw the chosen capsule, tweaked; one request at a time, the newest wins. */
+export function drawReconstruction() {
+  const { card, analysis, which } = scene;
+  if (!card.has_decoder) {
+    byId("note-reconstruction").textContent =
+      "This model was trained without a decoder, so its capsules cannot draw. Train one with a decoder to see pictures.";
+    return;
+  }
+  if (scene.drawsItself) return;
+  const shown = analysis.drawn.indexOf(which);
+  if (shown >= 0 && !state.tweak.some((x) => x)) {
+    const size = analysis.image.length;
+    showPicture(analysis.pictures.subarray(shown * size, (shown + 1) * size));
+  } else {
+    drawPose(which, scene.pose);
+  }
+}
+
+const drawPose = latest(async (which, v) => {
+  const bytes = await decode([[{ which, v }]]);
+  showPicture(bytes);
+});
+
+function showPicture(bytes) {
+  const { card, analysis } = scene;
+  if (scene.drawsItself || bytes.length !== analysis.image.length) return;
+  const canvas = byId("reconstruction");
+  for (const copy of [canvas, byId("mini")]) if (copy) paint(copy, bytes, card.image_shape);
+  canvas.setAttribute("aria-label", `What capsule ${card.classes[scene.which]} draws`);
+  let error = 0;
+  for (let p = 0; p < bytes.length; p++) error += ((bytes[p] - analysis.image[p]) / 255) ** 2;
+  byId("note-reconstruction").replaceChildren(
+    "Squared difference to the input: ",
+    number(
+      error.toFixed(1),
+      "Sum over all pixels of (input − reconstruction)²; training makes it small",
+    ),
+  );
+}

@@ -1,0 +1,69 @@
+// Making elements, short messages, and one tooltip for everything that has data-tip.
+
+export const byId = (id) => document.getElementById(id);
+
+/** Make an element: h("button", { class: "quiet", onclick: run, "data-tip": "…" }, "text"). */
+export function h(tag, attributes = {}, ...children) {
+  const element = document.createElement(tag);
+  apply(element, attributes);
+  element.append(...children.flat().filter((child) => child !== null));
+  return element;
+}
+
+/** The same for SVG. */
+export function svg(tag, attributes = {}, ...children) {
+  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  apply(element, attributes);
+  element.append(...children.flat());
+  return element;
+}
+
+function apply(element, attributes) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (name === "value") element.value = value;
+    else if (value === true) element.setAttribute(name, "");
+    else if (value !== false && value !== null) element.setAttribute(name, value);
+  }
+}
+
+/** A number with a tooltip that says what it is. */
+export const number = (text, tip) => h("span", { class: "number", "data-tip": tip }, text);
+
+/** A number as text with a real minus sign, and no minus before zero. */
+export const minus = (x, digits) => {
+  const text = digits === undefined ? String(x) : x.toFixed(digits);
+  return Number(text) < 0 ? `−${text.slice(1)}` : text.replace("-", "");
+};
+
+let hideStatus;
+/** Show a sentence at the foot of the page for a few seconds. */
+export function say(sentence, isError = false) {
+  const status = byId("status");
+  status.textContent = sentence;
+  status.classList.toggle("error", isError);
+  clearTimeout(hideStatus);
+  hideStatus = setTimeout(() => (status.textContent = ""), isError ? 8000 : 3500);
+}
+
+/** Show the text of data-tip beside whatever the mouse or the keyboard is on. */
+export function startTips() {
+  const tip = byId("tip");
+  const show = (event) => {
+    const target = event.target.closest?.("[data-tip]");
+    tip.hidden = !target;
+    if (!target) return;
+    tip.textContent = target.dataset.tip;
+    const box = target.getBoundingClientRect();
+    const left = Math.min(Math.max(8, box.left), innerWidth - tip.offsetWidth - 8);
+    const below = box.bottom + 6;
+    const fits = below + tip.offsetHeight < innerHeight;
+    tip.style.left = `${left}px`;
+    tip.style.top = `${fits ? below : box.top - tip.offsetHeight - 6}px`;
+  };
+  addEventListener("pointerover", show);
+  addEventListener("focusin", show);
+  addEventListener("focusout", () => (tip.hidden = true));
+  addEventListener("scroll", () => (tip.hidden = true), { passive: true });
+  addEventListener("keydown", (event) => event.key === "Escape" && (tip.hidden = true));
+}

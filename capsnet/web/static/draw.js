@@ -1,0 +1,116 @@
+// Pictures and maps of numbers on canvases.
+
+const BLUES = ["#0d1422", "#17406b", "#56b4e9", "#f2faff"];
+const ORANGES = ["#1c130a", "#7a4a06", "#e69f00", "#fff4d9"];
+export const FIRST = [230, 159, 0];
+export const SECOND = [86, 180, 233];
+
+/** Paint picture n of bytes [N, C, H, W] on a canvas, one pixel for each of its pixels. */
+export function paint(canvas, bytes, [C, H, W], n = 0) {
+  canvas.width = W;
+  canvas.height = H;
+  canvas.getContext("2d").putImageData(picture(bytes, [C, H, W], n), 0, 0);
+}
+
+/** Paint pictures of bytes [N, C, H, W] side by side. */
+export function paintStrip(canvas, bytes, [C, H, W], count, start = 0) {
+  canvas.width = W * count;
+  canvas.height = H;
+  const pen = canvas.getContext("2d");
+  for (let n = 0; n < count; n++) {
+    pen.putImageData(picture(bytes, [C, H, W], start + n), n * W, 0);
+  }
+}
+
+function picture(bytes, [C, H, W], n) {
+  const image = new ImageData(W, H);
+  const plane = H * W;
+  for (let p = 0; p < plane; p++) {
+    for (let k = 0; k < 3; k++) {
+      image.data[4 * p + k] = bytes[n * C * plane + (C === 3 ? k : 0) * plane + p];
+    }
+    image.data[4 * p + 3] = 255;
+  }
+  return image;
+}
+
+/** Paint grey pictures over each other, each in its own colour: [[bytes, rgb], …]. */
+export function paintColours(canvas, layers, [C, H, W]) {
+  canvas.width = W;
+  canvas.height = H;
+  const image = new ImageData(W, H);
+  for (let p = 0; p < H * W; p++) {
+    for (let k = 0; k < 3; k++) {
+      const light = layers.reduce((sum, [bytes, rgb]) => sum + (bytes[p] / 255) * rgb[k], 0);
+      image.data[4 * p + k] = Math.min(255, light);
+    }
+    image.data[4 * p + 3] = 255;
+  }
+  canvas.getContext("2d").putImageData(image, 0, 0);
+}
+
+const CELL = 6;
+const GAP = 4;
+
+/** The map of all primary capsules: one tile for each type, one square for each position. */
+export class CapsuleMap {
+  constructor(canvas) {
+    this.canvas = canvas;
+  }
+
+  /** Paint values [I]; `high` is the brightest. */
+  paint(values, grid, high, warm = false, marked = -1) {
+    const [rows, columns, types] = (this.grid = grid);
+    this.across = Math.ceil(Math.sqrt(types));
+    const down = Math.ceil(types / this.across);
+    this.canvas.width = this.across * (columns * CELL + GAP) - GAP;
+    this.canvas.height = down * (rows * CELL + GAP) - GAP;
+    const pen = this.canvas.getContext("2d");
+    const scale = colourScale(warm ? ORANGES : BLUES);
+    for (let i = 0; i < values.length; i++) {
+      pen.fillStyle = scale(high > 0 ? values[i] / high : 0);
+      pen.fillRect(...this.corner(i), CELL, CELL);
+    }
+    if (marked < 0 || marked >= values.length) return;
+    const [x, y] = this.corner(marked);
+    pen.lineWidth = 2;
+    pen.strokeStyle = "#ffffff";
+    pen.strokeRect(x - 1, y - 1, CELL + 2, CELL + 2);
+  }
+
+  corner(i) {
+    const [rows, columns, types] = this.grid;
+    const type = i % types;
+    const column = Math.floor(i / types) % columns;
+    const row = Math.floor(i / types / columns);
+    return [
+      (type % this.across) * (columns * CELL + GAP) + column * CELL,
+      Math.floor(type / this.across) * (rows * CELL + GAP) + row * CELL,
+    ];
+  }
+
+  /** The capsule under a mouse event; -1 if there is none. */
+  at(event) {
+    const box = this.canvas.getBoundingClientRect();
+    const x = ((event.clientX - box.left) / box.width) * this.canvas.width;
+    const y = ((event.clientY - box.top) / box.height) * this.canvas.height;
+    const [rows, columns, types] = this.grid;
+    const type =
+      Math.floor(y / (rows * CELL + GAP)) * this.across + Math.floor(x / (columns * CELL + GAP));
+    const row = Math.floor((y % (rows * CELL + GAP)) / CELL);
+    const column = Math.floor((x % (columns * CELL + GAP)) / CELL);
+    const inside = row >= 0 && row < rows && column >= 0 && column < columns;
+    return inside && type >= 0 && type < types ? (row * columns + column) * types + type : -1;
+  }
+}
+
+/** A function from 0..1 to colours, even between the given ones. */
+function colourScale(colours) {
+  const stops = colours.map((hex) => [1, 3, 5].map((k) => parseInt(hex.slice(k, k + 2), 16)));
+  return (value) => {
+    const place = Math.min(0.9999, Math.max(0, value)) * (stops.length - 1);
+    const [low, high] = [stops[Math.floor(place)], stops[Math.floor(place) + 1]];
+    const mixed = low.map((x, k) => Math.round(x + (high[k] - x) * (place % 1)));
+    return `rgb(${mixed})`;
+  };
+}

@@ -1,0 +1,127 @@
+// The routing column: how the votes of each type of primary capsule are shared out to the classes.
+
+import { byId, svg } from "./dom.js";
+import { scene } from "./scene.js";
+import { state } from "./state.js";
+
+const DURATION = 350; // milliseconds from one iteration to the next
+let shown = null; // the flows on the screen, [types × J]
+let animation = 0;
+
+/** Move the ribbons to the flows of the iteration looked at; in Route the eye can follow them. */
+export function drawFlow() {
+  const target = flows();
+  const from = shown?.length === target.length ? shown : target;
+  const start = performance.now();
+  const still = state.mode !== "route" || matchMedia("(prefers-reduced-motion: reduce)").matches;
+  cancelAnimationFrame(animation);
+  const frame = (now) => {
+    const part = still ? 1 : Math.min(1, Math.max(0, (now - start) / DURATION));
+    const eased = part * (2 - part);
+    shown = target.map((x, n) => from[n] + (x - from[n]) * eased);
+    ribbons(shown);
+    if (part < 1) animation = requestAnimationFrame(frame);
+  };
+  frame(from === target ? start + DURATION : start);
+}
+
+/** Sum over positions of c_ij · |u_hat_ij| for each type and class. */
+function flows() {
+  const { couplings, votes, I, J } = scene.analysis;
+  const types = scene.card.grid[2];
+  const c = couplings[scene.step];
+  const sums = new Float32Array(types * J);
+  for (let i = 0; i < I; i++) {
+    for (let j = 0; j < J; j++) sums[(i % types) * J + j] += c[i * J + j] * votes[i * J + j];
+  }
+  return sums;
+}
+
+function ribbons(sums) {
+  const { J } = scene.analysis;
+  const types = sums.length / J;
+  const total = sums.reduce((sum, x) => sum + x, 0) || 1;
+  const [leftGap, rightGap] = [20 / types, 30 / J];
+  const unit = (100 - 20) / total;
+  const rightUnit = (100 - 30) / total;
+  const inflow = Array.from({ length: J }, (_, j) => {
+    let sum = 0;
+    for (let k = 0; k < types; k++) sum += sums[k * J + j];
+    return sum;
+  });
+  const right = [];
+  let y = rightGap / 2;
+  for (const sum of inflow) {
+    right.push(y);
+    y += sum * rightUnit + rightGap;
+  }
+  const middles = right.map((top, j) => top + (inflow[j] * rightUnit) / 2);
+  const parts = [];
+  y = leftGap / 2;
+  for (let k = 0; k < types; k++) {
+    const top = y;
+    for (let j = 0; j < J; j++) {
+      const flow = sums[k * J + j];
+      const [a, b] = [y + (flow * unit) / 2, right[j] + (flow * rightUnit) / 2];
+      parts.push({
+        j,
+        width: flow * unit,
+        d: `M4 ${a.toFixed(2)}C45 ${a.toFixed(2)} 45 ${b.toFixed(2)} 84 ${b.toFixed(2)}`,
+      });
+      y += flow * unit;
+      right[j] += flow * rightUnit;
+    }
+    parts.push({ block: [0, top, 3, y - top] });
+    y += leftGap;
+  }
+  render(
+    parts,
+    inflow.map((sum) => sum * rightUnit),
+    middles,
+  );
+}
+
+function render(parts, heights, middles) {
+  const { which, card } = scene;
+  const lines = parts
+    .filter((part) => part.d)
+    .sort((a, b) => (a.j === which) - (b.j === which))
+    .map(({ j, width, d }) =>
+      svg("path", { d, "stroke-width": Math.max(0.1, width).toFixed(2), class: colour(j) }),
+    );
+  const blocks = parts
+    .filter((part) => part.block)
+    .map(({ block: [x, y, width, height] }) => svg("rect", { x, y, width, height, class: "type" }));
+  const ends = middles.map((middle, j) =>
+    svg("rect", {
+      x: 84,
+      width: 3,
+      y: middle - heights[j] / 2,
+      height: Math.max(0.4, heights[j]),
+      class: colour(j),
+    }),
+  );
+  const flow = byId("flow");
+  flow.replaceChildren(...lines, ...blocks, ...ends);
+  flow.setAttribute(
+    "aria-label",
+    `Votes of all primary capsules, shared out to ${card.classes.length} classes`,
+  );
+  drawNames(middles);
+}
+
+function drawNames(middles) {
+  const { card } = scene;
+  if (card.classes.length > 20) return;
+  byId("flow").append(
+    ...middles.map((middle, j) =>
+      svg("text", { x: 89, y: middle, class: colour(j) }, card.classes[j].slice(0, 3)),
+    ),
+  );
+}
+
+const colour = (j) => {
+  const rival = scene.rivals.indexOf(j);
+  if (rival >= 0) return rival ? "second" : "first";
+  return j === scene.which && !scene.rivals.length ? "chosen" : "other";
+};

@@ -1,0 +1,234 @@
+// The input column: pick a test image, draw one with mouse or finger, or drop a picture file.
+
+import { get, latest, readPicture, toBytes } from "./api.js";
+import { byId, h, say } from "./dom.js";
+import { paint } from "./draw.js";
+import { scene } from "./scene.js";
+import { packImage, state, unpackImage } from "./state.js";
+
+const PAD = 280; // side of the canvas that is drawn on, in its own pixels
+const PEN = 22;
+const MAX_SIDE = 1024; // larger pictures are made smaller before they are sent
+const MAX_FILE = 30_000_000;
+
+const pad = document.createElement("canvas"); // what was drawn; no width while nothing is
+pad.width = 0;
+let drawing = false;
+let page = 0;
+
+/** Fill the column's tools and take the first picture, the one in the address if there is one. */
+export async function startInput() {
+  const canvas = byId("input");
+  canvas.addEventListener("pointerdown", startStroke);
+  canvas.addEventListener("pointermove", stroke);
+  for (const name of ["pointerup", "pointercancel"])
+    canvas.addEventListener(name, () => (drawing = false));
+  const column = byId("column-input");
+  column.addEventListener("dragover", (event) => event.preventDefault());
+  column.addEventListener("drop", (event) => {
+    event.preventDefault();
+    if (event.dataTransfer.files.length) open(event.dataTransfer.files[0]);
+  });
+  const { info } = scene;
+  const J = info.capsnet.classes.length;
+  const size = info.capsnet.image_shape.reduce((product, side) => product * side);
+  page = Math.max(0, Math.floor(state.sample / J)) || 0;
+  const samples = await get(`samples?page=${page}`);
+  const own = state.image && unpackImage(state.image, size);
+  const chosen = samples.find((sample) => sample.number === state.sample) ?? samples[0];
+  if (own) await scene.take(own, {}, true);
+  else if (chosen)
+    await scene.take(toBytes(chosen.image), { image: "" }, chosen.number === state.sample);
+  else await scene.take(new Uint8Array(size), {}, true);
+}
+
+/** Show the tools; drawing is possible while they are shown and `canDraw`. */
+export async function showInputTools(canDraw) {
+  byId("input").classList.toggle("drawable", canDraw);
+  if (!canDraw) {
+    endDrawing();
+    byId("sub-input").textContent = "pick one below, then bend it";
+  } else if (!pad.width) endDrawing();
+  const shelf = h("div", { class: "shelf", role: "group", "aria-label": "Test images" });
+  const file = h("input", {
+    type: "file",
+    accept: "image/*",
+    class: "hidden",
+    onchange: () => file.files[0] && open(file.files[0]),
+  });
+  const { has_samples: hasSamples } = scene.info;
+  byId("input-tools").replaceChildren(
+    hasSamples
+      ? shelf
+      : h(
+          "p",
+          { class: "note" },
+          "The test images of this model are not on this machine: draw or open a picture.",
+        ),
+    h(
+      "div",
+      { class: "buttons" },
+      hasSamples
+        ? h("button", { type: "button", onclick: () => fill(shelf, page + 1) }, "Others")
+        : null,
+      h("button", { type: "button", onclick: () => file.click() }, "Open file"),
+      canDraw ? h("button", { type: "button", onclick: clear }, "Clear") : null,
+    ),
+    file,
+  );
+  if (hasSamples) await fill(shelf, page);
+}
+
+/** Show one page of test images in a shelf. */
+async function fill(shelf, number) {
+  page = number;
+  const samples = await get(`samples?page=${number}`);
+  shelf.replaceChildren(
+    ...samples.map((sample) => sampleButton(sample, scene.info.capsnet, takeSample)),
+  );
+  press(shelf, state.image ? -1 : state.sample);
+}
+
+/** Mark the test image of a shelf that is taken. */
+export function press(shelf, number) {
+  for (const button of shelf.children) {
+    button.setAttribute("aria-pressed", String(Number(button.dataset.number) === number));
+  }
+}
+
+/** A button with a small picture of a test image. */
+export function sampleButton(sample, card, onTake) {
+  const canvas = h("canvas", { "aria-hidden": "true" });
+  paint(canvas, toBytes(sample.image), card.image_shape);
+  const name = card.classes[sample.label];
+  return h(
+    "button",
+    {
+      type: "button",
+      class: "sample",
+      "data-number": sample.number,
+      "aria-label": `Test image of ${name}`,
+      "data-tip": `Test image ${sample.number + 1}, a “${name}”`,
+      onclick: () => onTake(sample),
+    },
+    canvas,
+  );
+}
+
+/** Forget the strokes; the canvas shows what the network is given. */
+export function endDrawing() {
+  pad.width = 0;
+  byId("seen").hidden = true;
+  byId("sub-input").textContent = "pick one below, or draw here";
+}
+
+function takeSample(sample) {
+  endDrawing();
+  press(document.querySelector("#input-tools .shelf"), sample.number);
+  scene.take(toBytes(sample.image), { sample: sample.number, image: "" });
+}
+
+function clear() {
+  endDrawing();
+  scene.take(new Uint8Array(scene.image.length), {
+    image: packImage(new Uint8Array(scene.image.length)),
+  });
+}
+
+function startStroke(event) {
+  const canvas = byId("input");
+  if (!canvas.classList.contains("drawable")) return;
+  if (!pad.width) {
+    pad.width = pad.height = PAD;
+    const pen = pad.getContext("2d");
+    pen.fillRect(0, 0, PAD, PAD);
+    Object.assign(pen, {
+      lineWidth: PEN,
+      lineCap: "round",
+      lineJoin: "round",
+      strokeStyle: "#fff",
+    });
+  }
+  canvas.setPointerCapture(event.pointerId);
+  event.preventDefault();
+  drawing = true;
+  const pen = pad.getContext("2d");
+  pen.beginPath();
+  pen.moveTo(...padPoint(event));
+  stroke(event);
+}
+
+function stroke(event) {
+  if (!drawing) return;
+  const pen = pad.getContext("2d");
+  const [x, y] = padPoint(event);
+  pen.lineTo(x + 0.1, y); // a touch without a move leaves a dot
+  pen.stroke();
+  showPad();
+  send(pad, false);
+}
+
+function padPoint(event) {
+  const box = byId("input").getBoundingClientRect();
+  return [
+    ((event.clientX - box.left) / box.width) * PAD,
+    ((event.clientY - box.top) / box.height) * PAD,
+  ];
+}
+
+/** Show the strokes as they were made; the network gets them at its own size. */
+function showPad() {
+  const canvas = byId("input");
+  canvas.width = canvas.height = PAD;
+  canvas.getContext("2d").drawImage(pad, 0, 0);
+}
+
+/** Bring a canvas to the model's size and look at it. */
+const send = latest(async (canvas, invert) => {
+  const png = await new Promise((done) => canvas.toBlob(done, "image/png"));
+  const image = await readPicture(png, { invert, centre: scene.info.capsnet.reads_digits });
+  const shelf = document.querySelector("#input-tools .shelf");
+  if (shelf) press(shelf, -1);
+  await scene.take(image, { image: packImage(image) });
+  if (!pad.width) return;
+  showPad();
+  paint(byId("seen"), image, scene.info.capsnet.image_shape);
+  byId("seen").hidden = false;
+  byId("sub-input").textContent = "small: what the network is given";
+});
+
+async function open(file) {
+  if (file.size > MAX_FILE)
+    return say("This file is larger than 30 MB; choose a smaller picture.", true);
+  let bitmap;
+  try {
+    bitmap = await createImageBitmap(file);
+  } catch {
+    return say("This file is not a picture the browser can read; choose another.", true);
+  }
+  endDrawing();
+  const scale = Math.min(1, MAX_SIDE / Math.max(bitmap.width, bitmap.height));
+  const canvas = document.createElement("canvas");
+  canvas.width = Math.max(1, Math.round(bitmap.width * scale));
+  canvas.height = Math.max(1, Math.round(bitmap.height * scale));
+  canvas.getContext("2d").drawImage(bitmap, 0, 0, canvas.width, canvas.height);
+  bitmap.close();
+  send(canvas, scene.info.capsnet.reads_digits && isLight(canvas));
+}
+
+/** Whether most of a picture's edge is light: dark ink on paper. */
+function isLight(canvas) {
+  const { width, height } = canvas;
+  const { data } = canvas.getContext("2d").getImageData(0, 0, width, height);
+  let sum = 0;
+  let count = 0;
+  for (let y = 0; y < height; y++) {
+    const edge = y === 0 || y === height - 1;
+    for (let x = 0; x < width; x += edge ? 1 : Math.max(1, width - 1)) {
+      const p = 4 * (y * width + x);
+      sum += data[p + 3] < 128 ? 255 : (data[p] + data[p + 1] + data[p + 2]) / 3;
+      count += 1;
+    }
+  }
+  return sum / count > 127;
+}

@@ -1,0 +1,178 @@
+// Morph: walk from one digit's capsule to another's.
+
+import { decode, get, latest, post, postForBlob, toBytes } from "./api.js";
+import { byId, h, number } from "./dom.js";
+import { paint, paintStrip } from "./draw.js";
+import { save, savePng } from "./export.js";
+import { press, sampleButton, showInputTools } from "./input.js";
+import { scene } from "./scene.js";
+import { set, state } from "./state.js";
+
+const STRIP = 11;
+const FRAMES = 61; // of the animation, one way
+export const title = "Morph";
+export const lead =
+  "Every point between two capsules is a picture too. Walk from one digit to another.";
+
+/** Build the panel; it lives until the signal says that another mode is chosen. */
+export function enter(panel, signal) {
+  showInputTools(true);
+  if (!scene.card.has_decoder) {
+    return panel.replaceChildren(
+      h("p", {}, "This model was trained without a decoder, so there is nothing to draw with."),
+    );
+  }
+  scene.drawsItself = true;
+  let target = null; // { which, v, label } at the other end
+  let film = null; // bytes of all frames
+  let clock = 0; // the animation that is playing, 0 if none
+  const strip = h("canvas", { "aria-hidden": "true" });
+  const slider = h("input", {
+    type: "range",
+    min: 0,
+    max: 1,
+    step: 1 / (FRAMES - 1),
+    "aria-label": "Way from the first to the second picture",
+    oninput: () => show(slider.valueAsNumber),
+  });
+  const shelf = h("div", { class: "shelf", role: "group", "aria-label": "Test images to end at" });
+  const play = h(
+    "button",
+    { type: "button", class: "primary", onclick: () => (clock ? pause() : start()) },
+    "▶ Play",
+  );
+  const caption = h("p", { class: "note" });
+  let page = 0;
+  panel.replaceChildren(
+    h(
+      "div",
+      { class: "panel-head" },
+      h("h2", {}, "From the input to another digit"),
+      play,
+      h("button", { type: "button", onclick: () => savePng([[strip]], "morph") }, "Save PNG"),
+      h("button", { type: "button", onclick: saveGif }, "Save GIF"),
+    ),
+    h(
+      "div",
+      { class: "morph" },
+      h("div", {}, h("div", { class: "film" }, strip, slider), caption),
+      h(
+        "div",
+        {},
+        h("h3", {}, "Ends at"),
+        shelf,
+        h(
+          "div",
+          { class: "buttons" },
+          h("button", { type: "button", onclick: () => fill(page + 1) }, "Others"),
+        ),
+      ),
+    ),
+  );
+
+  async function fill(next) {
+    page = next;
+    const samples = await get(`samples?page=${page}`);
+    shelf.replaceChildren(
+      ...samples.map((sample) => sampleButton(sample, scene.info.capsnet, take)),
+    );
+    press(shelf, state.to);
+    return samples;
+  }
+
+  async function take(sample) {
+    set({ to: sample.number });
+    const answer = await post("analyse", { image: sample.image });
+    const which = answer.drawn[0];
+    target = { which, v: answer.v[which] };
+    press(shelf, sample.number);
+    render();
+  }
+
+  /** The capsules a part of the way along; two classes share the decoder on the way. */
+  function between(part) {
+    const { which, pose } = scene;
+    const mix = (v, share) => v.map((x) => x * share);
+    if (which === target.which)
+      return [{ which, v: pose.map((x, e) => x + (target.v[e] - x) * part) }];
+    return [
+      { which, v: mix(pose, 1 - part) },
+      { which: target.which, v: mix(target.v, part) },
+    ];
+  }
+
+  const steps = (count) => Array.from({ length: count }, (_, n) => between(n / (count - 1)));
+
+  const render = latest(async () => {
+    if (!target) return;
+    film = await decode(steps(FRAMES));
+    if (signal.aborted) return;
+    const shape = scene.card.image_shape;
+    const size = shape.reduce((product, side) => product * side);
+    const each = (FRAMES - 1) / (STRIP - 1);
+    const chosen = new Uint8Array(STRIP * size);
+    for (let n = 0; n < STRIP; n++)
+      chosen.set(film.subarray(n * each * size, (n * each + 1) * size), n * size);
+    paintStrip(strip, chosen, shape, STRIP);
+    show(state.along);
+  });
+
+  function show(part) {
+    set({ along: part });
+    slider.value = part;
+    if (!film) return;
+    const frame = Math.round(part * (FRAMES - 1));
+    paint(byId("reconstruction"), film, scene.card.image_shape, frame);
+    const [a, b] = [scene.card.classes[scene.which], scene.card.classes[target.which]];
+    byId("reconstruction").setAttribute("aria-label", `Between ${a} and ${b}`);
+    byId("sub-reconstruction").textContent = `on the way from ${a} to ${b}`;
+    byId("note-reconstruction").replaceChildren(
+      number(
+        `${Math.round(part * 100)} %`,
+        "How far along the straight line between the two capsules",
+      ),
+      " of the way",
+    );
+    caption.textContent =
+      a === b
+        ? `Both are “${a}”: the same capsule, two poses. Each picture in between is a “${a}” too.`
+        : `Capsule “${a}” fades out while capsule “${b}” fades in; the decoder draws what lies between.`;
+  }
+
+  function start() {
+    const began = performance.now() - state.along * 2000;
+    const tick = (now) => {
+      const phase = ((now - began) / 2000) % 2;
+      show(Math.min(1, Math.max(0, phase < 1 ? phase : 2 - phase)));
+      clock = requestAnimationFrame(tick);
+    };
+    clock = requestAnimationFrame(tick);
+    play.textContent = "❚❚ Pause";
+  }
+
+  function pause() {
+    cancelAnimationFrame(clock);
+    clock = 0;
+    play.textContent = "▶ Play";
+  }
+
+  async function saveGif() {
+    const there = steps(31);
+    save(
+      await postForBlob("animation", {
+        pictures: [...there, ...there.slice(1, -1).reverse()],
+        milliseconds: 60,
+      }),
+      "morph.gif",
+    );
+  }
+
+  scene.addEventListener("analysis", render, { signal });
+  scene.addEventListener("choice", render, { signal });
+  signal.addEventListener("abort", pause);
+  const J = scene.card.classes.length;
+  fill(Math.max(0, Math.floor(state.to / J)) || 0).then((samples) => {
+    const wanted = samples.find((sample) => sample.number === state.to) ?? samples.at(-1);
+    if (wanted && !signal.aborted) take(wanted);
+  });
+}

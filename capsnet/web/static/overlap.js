@@ -1,0 +1,275 @@
+// Overlap: two digits over each other; each is found, and drawn alone, by its own capsule.
+
+import { get, latest, post, toBytes, toText } from "./api.js";
+import { byId, h, number } from "./dom.js";
+import { FIRST, paintColours, SECOND } from "./draw.js";
+import { savePng } from "./export.js";
+import { endDrawing, press, sampleButton, showInputTools } from "./input.js";
+import { scene } from "./scene.js";
+import { set, state } from "./state.js";
+
+const SIDE = 28; // of a digit
+const REACH = 8; // how far a digit can be moved; in training it was 4
+const COLOURS = [FIRST, SECOND];
+const CARD = { image_shape: [1, SIDE, SIDE], classes: [..."0123456789"] };
+export const title = "Overlap";
+export const lead =
+  "Two digits in one place: their capsules share out the evidence, and each draws its own digit.";
+
+/** Build the panel; it lives until the signal says that another mode is chosen. */
+export async function enter(panel, signal) {
+  const card = scene.info.overlap;
+  if (!card) {
+    showInputTools(true);
+    return panel.replaceChildren(h("p", {}, scene.info.why_no_overlap));
+  }
+  const digits = [null, null]; // samples: number, label, bytes
+  const sliders = [[], []];
+  const shelves = [];
+  const verdict = h("p", { class: "verdict" });
+  const extra = [0, 1].map(() => h("canvas", { role: "img" }));
+  const names = [0, 1].map(() => h("span"));
+  const truth = h("canvas", {
+    role: "img",
+    "aria-label": "The two digits, each in its own colour",
+  });
+  endDrawing();
+  byId("input").classList.remove("drawable");
+  byId("sub-input").textContent = "drag a digit";
+  byId("input-tools").replaceChildren(
+    h(
+      "div",
+      { class: "truth" },
+      truth,
+      h("p", { class: "note" }, "The two digits. The network sees only their grey sum."),
+    ),
+  );
+  byId("reconstruction-extra").replaceChildren(
+    h(
+      "div",
+      { class: "pair" },
+      extra.map((canvas, k) => h("figure", {}, canvas, h("figcaption", {}, names[k]))),
+    ),
+  );
+  scene.drawsItself = true;
+  panel.replaceChildren(
+    h(
+      "div",
+      { class: "panel-head" },
+      h("h2", {}, "Choose two digits and lay them over each other"),
+      h("button", { type: "button", onclick: shufflePair }, "Another pair"),
+      h(
+        "button",
+        {
+          type: "button",
+          onclick: () => savePng([[byId("input"), byId("reconstruction"), ...extra]], "overlap"),
+        },
+        "Save PNG",
+      ),
+    ),
+    h("div", { class: "overlap" }, chooser(0), chooser(1), verdict),
+  );
+
+  function chooser(k) {
+    const shelf = (shelves[k] = h("div", { class: "shelf" }));
+    return h(
+      "div",
+      {
+        class: k ? "second" : "first",
+        role: "group",
+        "aria-label": k ? "Second digit" : "First digit",
+      },
+      h("h3", {}, k ? "Second digit" : "First digit"),
+      shelf,
+      ["right", "down"].map((way, axis) => slider(k, axis, way)),
+    );
+  }
+
+  function slider(k, axis, way) {
+    const input = h("input", {
+      type: "range",
+      min: -REACH,
+      max: REACH,
+      step: 1,
+      "aria-label": `${k ? "Second" : "First"} digit, pixels ${way}`,
+      oninput: () => move(k, axis, input.valueAsNumber),
+    });
+    sliders[k].push(input);
+    return h("label", { class: "slider-row" }, h("span", {}, way), input);
+  }
+
+  async function load(k) {
+    const count = CARD.classes.length;
+    const page = Math.max(0, Math.floor(state.pair[k] / count)) || 0;
+    const samples = await get(`digits?page=${page}`);
+    shelves[k].replaceChildren(
+      ...samples.map((sample) => sampleButton(sample, CARD, () => take(k, sample))),
+    );
+    hold(k, samples.find((sample) => sample.number === state.pair[k]) ?? samples[k]);
+  }
+
+  function hold(k, sample) {
+    digits[k] = { ...sample, bytes: toBytes(sample.image) };
+    press(shelves[k], sample.number);
+  }
+
+  function take(k, sample) {
+    hold(k, sample);
+    set({ pair: state.pair.with(k, sample.number) });
+    compose();
+  }
+
+  function move(k, axis, pixels) {
+    const kept = Math.min(REACH, Math.max(-REACH, Math.round(pixels)));
+    set({ place: state.place.with(2 * k + axis, kept) });
+    compose();
+  }
+
+  async function shufflePair() {
+    const first = Math.floor(Math.random() * 10);
+    const second = (first + 1 + Math.floor(Math.random() * 9)) % 10;
+    const pages = [0, 1].map(() => Math.floor(Math.random() * 100) * 10);
+    const shift = () => Math.floor(Math.random() * 9) - 4;
+    set({
+      pair: [pages[0] + first, pages[1] + second],
+      place: [shift(), shift(), shift(), shift()],
+    });
+    await Promise.all([load(0), load(1)]);
+    compose();
+  }
+
+  /** The digit moved to its place on the canvas. */
+  function placed(k) {
+    const [, H, W] = card.image_shape;
+    const out = new Uint8Array(H * W);
+    const left = Math.floor((W - SIDE) / 2) + state.place[2 * k];
+    const top = Math.floor((H - SIDE) / 2) + state.place[2 * k + 1];
+    for (let y = Math.max(0, -top); y < SIDE && y + top < H; y++) {
+      for (let x = Math.max(0, -left); x < SIDE && x + left < W; x++) {
+        out[(y + top) * W + x + left] = digits[k].bytes[y * SIDE + x];
+      }
+    }
+    return out;
+  }
+
+  function compose() {
+    const layers = [placed(0), placed(1)];
+    const [C, H, W] = card.image_shape;
+    const sum = layers[0].map((x, p) => Math.min(255, x + layers[1][p]));
+    const image = new Uint8Array(C * H * W);
+    for (let c = 0; c < C; c++) image.set(sum, c * H * W);
+    paintColours(
+      truth,
+      layers.map((layer, k) => [layer, COLOURS[k]]),
+      card.image_shape,
+    );
+    sliders.forEach((pair, k) =>
+      pair.forEach((input, axis) => (input.value = state.place[2 * k + axis])),
+    );
+    look(image);
+  }
+
+  const look = latest(async (image) => {
+    const answer = await post("overlap", { image: toText(image) });
+    if (signal.aborted) return;
+    const labels = digits.map((digit) => digit.label);
+    const swapped = answer.drawn[0] === labels[1] || answer.drawn[1] === labels[0];
+    const order = swapped ? [1, 0] : [0, 1];
+    scene.rivals = order.map((n) => answer.drawn[n]);
+    set({ which: -1, tweak: [] });
+    scene.show(answer, card);
+    const size = scene.analysis.image.length;
+    drawPair(order.map((n) => scene.analysis.pictures.subarray(n * size, (n + 1) * size)));
+    judge(labels);
+  });
+
+  function drawPair(pictures) {
+    paintColours(
+      byId("reconstruction"),
+      pictures.map((picture, k) => [picture, COLOURS[k]]),
+      card.image_shape,
+    );
+    byId("reconstruction").setAttribute("aria-label", "Both digits as their capsules draw them");
+    byId("sub-reconstruction").textContent = "both digits, each drawn alone";
+    pictures.forEach((picture, k) => {
+      const name = card.classes[scene.rivals[k]];
+      paintColours(extra[k], [[picture, COLOURS[k]]], card.image_shape);
+      extra[k].setAttribute("aria-label", `What capsule ${name} draws`);
+      names[k].replaceChildren(
+        "capsule ",
+        number(
+          name,
+          `One of the two longest capsules; length ${scene.analysis.lengths[scene.rivals[k]].toFixed(2)}`,
+        ),
+      );
+    });
+    byId("note-reconstruction").textContent = "";
+  }
+
+  function judge(labels) {
+    const apart = [0, 1].map((axis) => Math.abs(state.place[axis] - state.place[2 + axis]));
+    const share = apart.reduce((product, x) => product * (1 - x / SIDE), 1);
+    const right = [...labels].sort().join() === [...scene.rivals].sort().join();
+    verdict.replaceChildren(
+      `It says ${scene.rivals.map((j) => card.classes[j]).join(" and ")}: `,
+      h("strong", {}, right ? "both right" : `in truth ${labels.join(" and ")}`),
+      ". The frames overlap by ",
+      number(
+        `${Math.round(100 * share)} %`,
+        "Share of a 28×28 frame that both digits cover; 80 % on average in the paper's test set",
+      ),
+      ".",
+    );
+  }
+
+  await Promise.all([load(0), load(1)]);
+  if (signal.aborted) return;
+  dragDigits(signal, digits, card, move);
+  compose();
+}
+
+/** Let the mouse or a finger move the digit whose ink it is on. */
+function dragDigits(signal, digits, card, move) {
+  const canvas = byId("input");
+  const [, H, W] = card.image_shape;
+  let held = null;
+  const at = (event) => {
+    const box = canvas.getBoundingClientRect();
+    return [
+      ((event.clientX - box.left) / box.width) * W,
+      ((event.clientY - box.top) / box.height) * H,
+    ];
+  };
+  const ink = (k, [x, y]) => {
+    const column = Math.floor(x - (W - SIDE) / 2 - state.place[2 * k]);
+    const row = Math.floor(y - (H - SIDE) / 2 - state.place[2 * k + 1]);
+    const inside = column >= 0 && column < SIDE && row >= 0 && row < SIDE;
+    return inside ? digits[k].bytes[row * SIDE + column] : -1;
+  };
+  const options = { signal };
+  canvas.classList.add("draggable");
+  signal.addEventListener("abort", () => canvas.classList.remove("draggable"));
+  canvas.addEventListener(
+    "pointerdown",
+    (event) => {
+      const [x, y] = at(event);
+      const k = ink(1, [x, y]) > ink(0, [x, y]) ? 1 : 0;
+      held = { k, right: x - state.place[2 * k], down: y - state.place[2 * k + 1] };
+      canvas.setPointerCapture(event.pointerId);
+      event.preventDefault();
+    },
+    options,
+  );
+  canvas.addEventListener(
+    "pointermove",
+    (event) => {
+      if (!held) return;
+      const [x, y] = at(event);
+      move(held.k, 0, x - held.right);
+      move(held.k, 1, y - held.down);
+    },
+    options,
+  );
+  for (const name of ["pointerup", "pointercancel"])
+    canvas.addEventListener(name, () => (held = null), options);
+}

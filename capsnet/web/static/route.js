@@ -1,0 +1,285 @@
+// Route: step through Procedure 1 and watch the couplings sharpen.
+
+import { placeOf } from "./columns.js";
+import { h, minus, number } from "./dom.js";
+import { CapsuleMap } from "./draw.js";
+import { showInputTools } from "./input.js";
+import { scene } from "./scene.js";
+import { set, state } from "./state.js";
+
+const PAUSE = 1200; // milliseconds between iterations while playing
+export const title = "Route";
+export const lead =
+  "No capsule decides alone: those that agree on what they see find each other, step by step.";
+
+/** Build the panel; it lives until the signal says that another mode is chosen. */
+export function enter(panel, signal) {
+  showInputTools(true);
+  let timer = null;
+  const steps = h("div", { class: "steps", role: "group", "aria-label": "Iterations" });
+  const play = h(
+    "button",
+    { type: "button", class: "primary", onclick: () => (timer ? pause() : start()) },
+    "▶ Play",
+  );
+  const formulas = h("div", { class: "formulas" });
+  const table = h("div", { class: "capsule-table" });
+  panel.replaceChildren(
+    h(
+      "div",
+      { class: "panel-head" },
+      h("h2", {}, "Procedure 1, one iteration at a time"),
+      h(
+        "button",
+        { type: "button", "aria-label": "Iteration before", onclick: () => turn(-1) },
+        "◀",
+      ),
+      play,
+      h("button", { type: "button", "aria-label": "Next iteration", onclick: () => turn(1) }, "▶"),
+    ),
+    h("div", { class: "route" }, steps, formulas, table),
+  );
+
+  function go(step) {
+    set({ step });
+    scene.emit("choice");
+  }
+
+  function turn(by) {
+    const count = scene.card.num_iters;
+    go(((scene.step + by + count) % count) + 1);
+  }
+
+  function start() {
+    go(1);
+    timer = setInterval(() => (scene.step + 1 < scene.card.num_iters ? turn(1) : pause()), PAUSE);
+    play.textContent = "❚❚ Pause";
+  }
+
+  function pause() {
+    clearInterval(timer);
+    timer = null;
+    play.textContent = "▶ Play";
+  }
+
+  function draw() {
+    if (!(state.capsule in scene.analysis.u)) scene.look(strongest());
+    drawSteps(steps, go);
+    drawFormulas(formulas);
+    drawTable(table);
+  }
+
+  const options = { signal };
+  scene.addEventListener("analysis", draw, options);
+  scene.addEventListener("choice", draw, options);
+  scene.addEventListener("hover", () => (drawFormulas(formulas), drawTable(table)), options);
+  signal.addEventListener("abort", pause);
+  addEventListener(
+    "keydown",
+    (event) => {
+      if (
+        event.target.closest?.("input, select, [role=tab]") ||
+        event.altKey ||
+        event.ctrlKey ||
+        event.metaKey
+      )
+        return;
+      if (event.key === "ArrowRight") turn(1);
+      if (event.key === "ArrowLeft") turn(-1);
+    },
+    options,
+  );
+  draw();
+}
+
+/** The primary capsule that votes most for the chosen class, where the eye should start. */
+function strongest() {
+  const { couplings, votes, I, J } = scene.analysis;
+  const c = couplings.at(-1);
+  let best = 0;
+  const sent = (i) => c[i * J + scene.which] * votes[i * J + scene.which];
+  for (let i = 1; i < I; i++) if (sent(i) > sent(best)) best = i;
+  return best;
+}
+
+/** One map of the couplings for each iteration, all on the same scale. */
+function drawSteps(steps, go) {
+  const { couplings, I, J, v_steps: lengths } = scene.analysis;
+  const { which, card } = scene;
+  const to = couplings.map((c) => Float32Array.from({ length: I }, (_, i) => c[i * J + which]));
+  const high = Math.max(3 / J, ...to.map((values) => Math.max(...values)));
+  const focused = steps.contains(document.activeElement);
+  steps.replaceChildren(
+    ...to.map((values, t) => {
+      const canvas = h("canvas", { "aria-hidden": "true" });
+      new CapsuleMap(canvas).paint(values, card.grid, high, true);
+      const spread = [...values].sort((a, b) => b - a);
+      const share =
+        spread.slice(0, Math.ceil(I / 10)).reduce((sum, x) => sum + x, 0) / Math.ceil(I / 10);
+      return h(
+        "button",
+        {
+          type: "button",
+          class: "step",
+          "aria-pressed": String(t === scene.step),
+          onclick: () => go(t + 1),
+        },
+        h("strong", {}, `k = ${t + 1}`),
+        canvas,
+        h(
+          "span",
+          {},
+          "top tenth ",
+          number(
+            `c = ${share.toFixed(2)}`,
+            `Mean coupling to “${card.classes[which]}” of the tenth of all capsules that send most; it starts at 1/${J}`,
+          ),
+        ),
+        h(
+          "span",
+          {},
+          number(
+            `|v| = ${lengths[t][which].toFixed(2)}`,
+            `Length of capsule “${card.classes[which]}” after iteration ${t + 1}`,
+          ),
+        ),
+      );
+    }),
+  );
+  if (focused) steps.children[scene.step].focus();
+}
+
+/** The four lines of Procedure 1 with the numbers of the marked capsule and the chosen class. */
+function drawFormulas(formulas) {
+  const { analysis, card, which, step } = scene;
+  const i = state.capsule;
+  const j = card.classes[which];
+  const b = analysis.logit(step, i, which);
+  const c = analysis.couplings[step][i * analysis.J + which];
+  const agreement = analysis.agreement(step, i, which);
+  const s = analysis.s_steps[step][which];
+  const v = analysis.v_steps[step][which];
+  const line = (...parts) => h("div", { class: "formula" }, ...parts);
+  const sub = (letter, index) => h("span", { class: "math" }, letter, h("sub", {}, index));
+  let rest = card.leaky ? 1 : 0;
+  for (let k = 0; k < analysis.J; k++) rest += Math.exp(analysis.logit(step, i, k));
+  formulas.replaceChildren(
+    h("h3", {}, `Iteration ${step + 1} of ${card.num_iters}`),
+    line(
+      sub("c", "ij"),
+      " = exp ",
+      sub("b", "ij"),
+      " / Σ",
+      h("sub", {}, "k"),
+      " exp ",
+      sub("b", "ik"),
+      " = ",
+      number(
+        Math.exp(b).toFixed(2),
+        `exp of the logit b = ${b.toFixed(2)} of this capsule for “${j}”`,
+      ),
+      " / ",
+      number(rest.toFixed(2), "Sum of the same over all classes"),
+      " = ",
+      number(c.toFixed(3), `Coupling: the share of this capsule's output that goes to “${j}”`),
+    ),
+    line(
+      sub("s", "j"),
+      " = Σ",
+      h("sub", {}, "i"),
+      " ",
+      sub("c", "ij"),
+      " ",
+      sub("û", "j|i"),
+      ",  |",
+      sub("s", "j"),
+      "| = ",
+      number(
+        s.toFixed(2),
+        `Length of the sum of all votes for “${j}”, each weighted by its coupling`,
+      ),
+    ),
+    line(
+      sub("v", "j"),
+      " = squash(",
+      sub("s", "j"),
+      "),  |",
+      sub("v", "j"),
+      "| = ",
+      number(
+        v.toFixed(3),
+        `|s|² / (1 + |s|²): the length is pressed below 1 so that it can be a probability`,
+      ),
+    ),
+    line(
+      sub("b", "ij"),
+      " ← ",
+      sub("b", "ij"),
+      " + ",
+      sub("û", "j|i"),
+      " · ",
+      sub("v", "j"),
+      " = ",
+      number(minus(b, 2), "The logit before"),
+      agreement < 0 ? " − " : " + ",
+      number(
+        Math.abs(agreement).toFixed(2),
+        `Agreement: does the vote of this capsule point where “${j}” points?`,
+      ),
+      " = ",
+      number(minus(b + agreement, 2), "The logit that the next iteration starts from"),
+    ),
+    h(
+      "p",
+      { class: "note" },
+      agreement > 0
+        ? "The vote agrees with the outcome, so this capsule will send more there."
+        : "The vote disagrees with the outcome, so this capsule will send less there.",
+    ),
+  );
+}
+
+/** What the marked capsule sends to every class. */
+function drawTable(table) {
+  const { analysis, card, step, which } = scene;
+  const i = state.capsule;
+  const rows = card.classes.slice(0, 20).map((name, j) => {
+    const c = analysis.couplings[step][i * analysis.J + j];
+    const agreement = analysis.agreement(step, i, j);
+    const bar = h("span", { class: "fill" });
+    bar.style.width = `${100 * c}%`;
+    return h(
+      "tr",
+      { class: j === which ? "chosen" : "" },
+      h("th", { scope: "row" }, name),
+      h("td", {}, h("span", { class: "bar" }, bar)),
+      h("td", { class: "number", "data-tip": `Coupling to “${name}”` }, c.toFixed(2)),
+      h(
+        "td",
+        { class: "number", "data-tip": `Agreement û·v with “${name}” in this iteration` },
+        minus(agreement, 2),
+      ),
+    );
+  });
+  table.replaceChildren(
+    h("h3", {}, placeOf(i)),
+    h(
+      "table",
+      {},
+      h(
+        "thead",
+        {},
+        h(
+          "tr",
+          {},
+          h("th", { scope: "col" }, "class"),
+          h("th", { scope: "col" }, "sends"),
+          h("th", { scope: "col" }, "c"),
+          h("th", { scope: "col" }, "û·v"),
+        ),
+      ),
+      h("tbody", {}, rows),
+    ),
+    h("p", { class: "note" }, "Point at a primary capsule above to see its numbers."),
+  );
+}

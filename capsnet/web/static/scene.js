@@ -1,0 +1,117 @@
+// What is on the screen: the network looked into, its input, and everything it answered.
+//
+// Events: "analysis" (a new input was routed), "choice" (another class, step or tweak),
+// "hover" (another primary capsule is looked at).
+
+import { latest, post, toBytes, toFloats, toText } from "./api.js";
+import { set, state } from "./state.js";
+
+class Scene extends EventTarget {
+  info = null; // what the server can show
+  card = null; // the network looked into
+  image = null; // bytes [C, H, W] that the visitor chose
+  analysis = null; // what the network did with it, see `unpack`
+  plain = true; // whether it was given the image itself, neither bent nor laid over another
+  base = 0; // the longest capsule of the unbent image
+  cnn = null; // class probabilities of the CNN, in Warp
+  rivals = []; // the two classes found, in Overlap, in the order of their colours
+  drawsItself = false; // whether the mode draws the reconstruction
+
+  emit(name) {
+    this.dispatchEvent(new Event(name));
+  }
+
+  /** Show what a network did with its input; `plain` if that is the image as it was chosen. */
+  show(answer, card = this.info.capsnet, plain = false) {
+    this.card = card;
+    this.plain = plain;
+    this.analysis = unpack(answer, card);
+    this.emit("analysis");
+  }
+
+  /** The class looked at: the chosen one, or the longest capsule. */
+  get which() {
+    return state.which >= 0 && state.which < this.card.classes.length
+      ? state.which
+      : this.analysis.drawn[0];
+  }
+
+  /** The routing iteration looked at, from 0. */
+  get step() {
+    const last = this.card.num_iters - 1;
+    return state.mode === "route" && state.step
+      ? Math.min(Math.max(state.step, 1) - 1, last)
+      : last;
+  }
+
+  /** The vector of the chosen class capsule, tweaked. */
+  get pose() {
+    return this.analysis.v[this.which].map((x, e) => clamp(x + (state.tweak[e] ?? 0)));
+  }
+
+  /** Choose a class; tweaks belong to the class they were made for. */
+  choose(which) {
+    set({ which, tweak: [] });
+    this.emit("choice");
+  }
+
+  /** Take another picture; `kept` says that the choices belong to it. */
+  take(image, patch, kept = false) {
+    this.image = image;
+    set(kept ? patch : { ...patch, which: -1, tweak: [] });
+    return lookAt(image);
+  }
+
+  look(capsule) {
+    set({ capsule });
+    this.emit("hover");
+  }
+}
+
+const clamp = (x) => Math.min(10, Math.max(-10, x));
+
+export const scene = new Scene();
+
+/** Route the picture; the newest one wins. */
+export const lookAt = latest(async (image) => {
+  const answer = await post("analyse", { image: toText(image) });
+  scene.base = answer.drawn[0];
+  scene.show(answer, scene.info.capsnet, true);
+});
+
+function unpack(answer, card) {
+  const J = card.classes.length;
+  const [rows, columns, types] = card.grid;
+  const b = toFloats(answer.b);
+  const I = rows * columns * types;
+  const steps = card.num_iters;
+  return {
+    ...answer,
+    image: toBytes(answer.image),
+    u: toFloats(answer.u),
+    votes: toFloats(answer.votes),
+    pictures: toBytes(answer.pictures),
+    I,
+    J,
+    /** b_ij before iteration t. */
+    logit: (t, i, j) => b[(t * I + i) * J + j],
+    /** u_hat_ij · v_j of iteration t: by how much b_ij grew. */
+    agreement: (t, i, j) => b[((t + 1) * I + i) * J + j] - b[(t * I + i) * J + j],
+    /** c [I, J] of each iteration: the softmax over j of b. */
+    couplings: Array.from({ length: steps }, (_, t) =>
+      softmax(b.subarray(t * I * J, (t + 1) * I * J), J, card.leaky),
+    ),
+  };
+}
+
+function softmax(b, J, leaky) {
+  const c = new Float32Array(b.length);
+  for (let start = 0; start < b.length; start += J) {
+    let high = leaky ? 0 : -Infinity;
+    for (let j = 0; j < J; j++) high = Math.max(high, b[start + j]);
+    let total = leaky ? Math.exp(-high) : 0;
+    for (let j = 0; j < J; j++) total += c[start + j] = Math.exp(b[start + j] - high);
+    for (let j = 0; j < J; j++) c[start + j] /= total;
+  }
+  return c;
+}

@@ -1,0 +1,87 @@
+// What the visitor has chosen. All of it is in the address after '#', so that a link shows the same.
+
+const DEFAULTS = {
+  mode: "tweak",
+  sample: 7, // number of the test image
+  image: "", // a picture of one's own instead, see packImage
+  which: -1, // the chosen class; -1 is the longest capsule
+  range: 0.25,
+  tweak: [], // what was added to each dimension
+  step: 0, // routing iteration shown; 0 is the last
+  capsule: -1, // primary capsule looked at
+  pair: [4, 16],
+  place: [-2, -1, 2, 1], // right and down of the first digit, then of the second
+  warp: [0, 1, 0, 0, 0, 0, 1, 0], // rotate, scale, shear, right, down, thicken, pieces, seed
+  sweep: "rotate",
+  to: 2, // number of the test image that a morph ends at
+  along: 0.5,
+};
+const MAX_PACKED = 4096;
+
+export const state = { ...DEFAULTS, ...read() };
+
+let timer;
+/** Change what is chosen, and soon after the address (browsers limit how often it may change). */
+export function set(patch) {
+  Object.assign(state, patch);
+  timer ??= setTimeout(write, 150);
+}
+
+function write() {
+  timer = undefined;
+  const parts = new URLSearchParams();
+  for (const [name, usual] of Object.entries(DEFAULTS)) {
+    const text = format(state[name]);
+    if (text !== format(usual)) parts.set(name, text);
+  }
+  history.replaceState(null, "", `#${parts}`);
+}
+
+/** The address of exactly what is on the screen. */
+export function link() {
+  clearTimeout(timer);
+  write();
+  return location.href;
+}
+
+const format = (value) =>
+  Array.isArray(value) ? value.map((x) => Number(x.toFixed(3))).join(",") : String(value);
+
+function read() {
+  const found = {};
+  for (const [name, text] of new URLSearchParams(location.hash.slice(1))) {
+    const usual = DEFAULTS[name];
+    if (usual === undefined) continue;
+    const numbers = text.split(",").map(Number);
+    if (typeof usual === "string") found[name] = text;
+    else if (!numbers.every(Number.isFinite)) continue;
+    else if (!Array.isArray(usual)) found[name] = numbers[0];
+    else if (usual.length === 0 || usual.length === numbers.length) found[name] = numbers;
+  }
+  return found;
+}
+
+/** A small picture as text for the address, 16 grey levels; "" if it is too large. */
+export function packImage(bytes) {
+  if (bytes.length > MAX_PACKED) return "";
+  let text = "";
+  for (let n = 0; n < bytes.length; n += 2) {
+    text += String.fromCharCode((bytes[n] & 240) | ((bytes[n + 1] ?? 0) >> 4));
+  }
+  return btoa(text).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
+}
+
+/** The bytes of a packed picture; null if it has not the size the model takes. */
+export function unpackImage(packed, size) {
+  let text;
+  try {
+    text = atob(packed.replaceAll("-", "+").replaceAll("_", "/"));
+  } catch {
+    return null;
+  }
+  if (text.length !== Math.ceil(size / 2)) return null;
+  return Uint8Array.from({ length: size }, (_, n) => {
+    const byte = text.charCodeAt(n >> 1);
+    return 17 * (n % 2 ? byte & 15 : byte >> 4);
+  });
+}

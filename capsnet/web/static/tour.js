@@ -1,0 +1,121 @@
+// A short tour for first-time visitors: one bubble that goes from column to column.
+
+import { byId, h } from "./dom.js";
+
+const STOPS = [
+  [
+    "#column-input",
+    "tweak",
+    "Start here",
+    "Pick a digit, draw your own on the black square, or drop a picture file.",
+  ],
+  [
+    "#column-primary",
+    "tweak",
+    "Small parts",
+    "Primary capsules look for small parts everywhere in the picture. Each is a vector: its length says “the part is here”, its direction says how it lies. Point at one to see which part of the picture it looks at.",
+  ],
+  [
+    "#column-routing",
+    "tweak",
+    "Agreement",
+    "Every primary capsule predicts every digit. Votes that agree are let through; this is routing by agreement.",
+  ],
+  [
+    "#column-classes",
+    "tweak",
+    "Whole things",
+    "One capsule for each class. The longest wins. Choose any of them.",
+  ],
+  [
+    "#column-reconstruction",
+    "tweak",
+    "Drawn from sixteen numbers",
+    "The chosen capsule alone is enough to draw the digit again.",
+  ],
+  [
+    "#panel",
+    "tweak",
+    "Touch it",
+    "Drag a frame along its film: one number of the capsule changes, and the drawing follows. Give the number a name.",
+  ],
+  [
+    "#tabs",
+    "tweak",
+    "Go on",
+    "Route: watch the votes agree. Overlap: two digits at once. Warp: bend it, against a CNN. Morph: walk between digits. The address always holds what you see.",
+  ],
+];
+const SEEN = "capsnet:toured";
+
+/** Offer the tour to new visitors, and start it from its button. */
+export function startTour(choose) {
+  const welcome = byId("welcome");
+  const dismiss = () => {
+    localStorage.setItem(SEEN, "yes");
+    welcome.hidden = true;
+  };
+  const begin = () => {
+    dismiss();
+    visit(0);
+  };
+  welcome.hidden = localStorage.getItem(SEEN) !== null;
+  byId("welcome-close").addEventListener("click", dismiss);
+  byId("welcome-tour").addEventListener("click", begin);
+  byId("tour-button").addEventListener("click", begin);
+  let bubble = null;
+
+  function visit(n) {
+    end();
+    const [selector, mode, heading, text] = STOPS[n];
+    if (document.body.dataset.mode !== mode) choose(mode);
+    const place = document.querySelector(selector);
+    place.classList.add("toured");
+    place.scrollIntoView({ block: "center" });
+    const last = n === STOPS.length - 1;
+    const next = h(
+      "button",
+      { type: "button", class: "primary", onclick: () => (last ? end() : visit(n + 1)) },
+      last ? "Done" : "Next",
+    );
+    bubble = h(
+      "div",
+      {
+        id: "tour",
+        role: "dialog",
+        "aria-label": `Tour: ${heading}`,
+        onkeydown: (event) => event.key === "Escape" && end(),
+      },
+      h("h3", {}, heading),
+      h("p", {}, text),
+      h(
+        "div",
+        { class: "buttons" },
+        h("span", { class: "note" }, `${n + 1} of ${STOPS.length}`),
+        n ? h("button", { type: "button", onclick: () => visit(n - 1) }, "Back") : null,
+        h("button", { type: "button", class: "quiet", onclick: end }, "Close"),
+        next,
+      ),
+    );
+    document.body.append(bubble);
+    put(bubble, place.getBoundingClientRect());
+    next.focus({ preventScroll: true });
+  }
+
+  function end() {
+    bubble?.remove();
+    document.querySelector(".toured")?.classList.remove("toured");
+  }
+}
+
+/** Put the bubble beside what it speaks of, where there is room. */
+function put(bubble, box) {
+  const { offsetWidth: width, offsetHeight: height } = bubble;
+  const gap = 14;
+  const beside = box.right + gap + width < innerWidth ? box.right + gap : box.left - gap - width;
+  const fits = beside > 0;
+  const left = fits ? beside : Math.min(Math.max(8, box.left), innerWidth - width - 8);
+  const top = fits ? box.top + 40 : box.bottom + gap;
+  bubble.style.left = `${left}px`;
+  bubble.style.top = `${Math.max(8, Math.min(top, innerHeight - height - 8))}px`;
+}

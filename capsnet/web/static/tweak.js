@@ -1,0 +1,178 @@
+// Tweak: a film strip for each dimension of the chosen capsule; its frame is a slider.
+
+import { decode, latest } from "./api.js";
+import { drawReconstruction } from "./columns.js";
+import { drawClasses } from "./classes.js";
+import { h, minus } from "./dom.js";
+import { paintStrip } from "./draw.js";
+import { savePng } from "./export.js";
+import { showInputTools } from "./input.js";
+import { scene } from "./scene.js";
+import { set, state } from "./state.js";
+
+const STEPS = 11;
+const RANGES = [0.25, 0.5, 1];
+export const title = "Tweak";
+export const lead =
+  "A class capsule is a vector. Change one of its numbers and see what that number stands for.";
+
+/** Build the panel; it lives until the signal says that another mode is chosen. */
+export function enter(panel, signal) {
+  showInputTools(true);
+  if (!RANGES.includes(state.range)) set({ range: RANGES[0] });
+  let rows = [];
+  let pause;
+  const films = h("div", { class: "films" });
+  const heading = h("h2");
+  const width = h(
+    "select",
+    { "aria-label": "Range of the sliders", onchange: () => changeRange(Number(width.value)) },
+    RANGES.map((x) => h("option", { value: x, selected: x === state.range }, `±${x}`)),
+  );
+  panel.replaceChildren(
+    h(
+      "div",
+      { class: "panel-head sticky" },
+      h("canvas", { id: "mini", "aria-hidden": "true" }),
+      heading,
+      h("label", { "data-tip": "How far a slider goes; the paper uses ±0.25" }, "range ", width),
+      h("button", { type: "button", onclick: () => change([]) }, "Reset"),
+      h("button", { type: "button", onclick: randomise }, "Randomise"),
+      h(
+        "button",
+        {
+          type: "button",
+          onclick: () =>
+            savePng(
+              rows.map((row) => [row.canvas]),
+              "dimensions",
+            ),
+        },
+        "Save PNG",
+      ),
+    ),
+    films,
+  );
+
+  function rebuild() {
+    const { card, which } = scene;
+    heading.textContent = `The ${card.class_dim} dimensions of capsule “${card.classes[which]}”`;
+    if (!card.has_decoder) {
+      films.replaceChildren(
+        h("p", {}, "This model was trained without a decoder, so there is nothing to draw with."),
+      );
+      return;
+    }
+    if (rows.length !== card.class_dim) {
+      rows = Array.from({ length: card.class_dim }, (_, e) => filmRow(e, tweakOne, refreshFilms));
+      films.replaceChildren(...rows.map((row) => row.element));
+    }
+    rows.forEach((row) => row.show());
+    // The films are many pictures: while a digit is being drawn they wait for a pause.
+    clearTimeout(pause);
+    pause = setTimeout(refreshFilms, 80);
+  }
+
+  function tweakOne(e, value) {
+    const tweak = Array.from({ length: scene.card.class_dim }, (_, k) => state.tweak[k] ?? 0);
+    tweak[e] = value;
+    set({ tweak, which: scene.which });
+    drawReconstruction();
+    drawClasses();
+  }
+
+  function change(tweak) {
+    set({ tweak, which: scene.which });
+    rows.forEach((row) => row.show());
+    drawReconstruction();
+    drawClasses();
+    refreshFilms();
+  }
+
+  function randomise() {
+    const random = () => Number(((Math.random() * 2 - 1) * state.range).toFixed(2));
+    change(Array.from({ length: scene.card.class_dim }, random));
+  }
+
+  function changeRange(range) {
+    set({ range });
+    change(state.tweak.map((x) => Math.min(range, Math.max(-range, x))));
+  }
+
+  const refreshFilms = latest(async () => {
+    const { pose, which, card } = scene;
+    const pictures = pose.flatMap((x, e) =>
+      steps().map((s) => [{ which, v: pose.with(e, x - (state.tweak[e] ?? 0) + s) }]),
+    );
+    const perRequest = STEPS * Math.max(1, Math.floor(256 / STEPS));
+    for (let start = 0; start < pictures.length; start += perRequest) {
+      const bytes = await decode(pictures.slice(start, start + perRequest));
+      for (let n = 0; n < Math.min(perRequest, pictures.length - start); n += STEPS) {
+        const row = rows[(start + n) / STEPS];
+        if (row && !signal.aborted) paintStrip(row.canvas, bytes, card.image_shape, STEPS, n);
+      }
+    }
+  });
+
+  scene.addEventListener("analysis", rebuild, { signal });
+  scene.addEventListener("choice", rebuild, { signal });
+  rebuild();
+}
+
+const steps = () =>
+  Array.from({ length: STEPS }, (_, n) => ((2 * n) / (STEPS - 1) - 1) * state.range);
+
+/** A dimension: its name, a film of pictures under a slider that frames one of them, its value. */
+function filmRow(e, onMove, onDone) {
+  const canvas = h("canvas", { "aria-hidden": "true" });
+  const output = h("output", {
+    class: "number",
+    "data-tip": `What is added to dimension ${e + 1}`,
+  });
+  const name = h("input", {
+    type: "text",
+    class: "dim-name",
+    maxlength: 24,
+    placeholder: `dimension ${e + 1}`,
+    "aria-label": `Your name for dimension ${e + 1}`,
+    "data-tip": "Name what it does, e.g. “stroke thickness”; kept in this browser",
+    onchange: () => localStorage.setItem(nameKey(e), name.value),
+  });
+  const slider = h("input", { type: "range", step: 0.01, "aria-label": `Dimension ${e + 1}` });
+  const move = () => {
+    output.textContent = signed(slider.valueAsNumber);
+    onMove(e, slider.valueAsNumber);
+  };
+  let pressedAt = null;
+  slider.addEventListener("input", move);
+  slider.addEventListener("change", onDone);
+  slider.addEventListener("pointerdown", (event) => (pressedAt = event.clientX));
+  slider.addEventListener("click", (event) => {
+    // A click without a drag takes the value of the picture under it.
+    if (pressedAt === null || Math.abs(event.clientX - pressedAt) > 3) return;
+    const box = slider.getBoundingClientRect();
+    const n = Math.floor(((event.clientX - box.left) / box.width) * STEPS);
+    slider.value = steps()[Math.min(STEPS - 1, Math.max(0, n))].toFixed(2);
+    move();
+    onDone();
+  });
+  return {
+    canvas,
+    element: h(
+      "div",
+      { class: "film-row" },
+      name,
+      h("div", { class: "film" }, canvas, slider),
+      output,
+    ),
+    show() {
+      Object.assign(slider, { min: -state.range, max: state.range });
+      slider.value = state.tweak[e] ?? 0;
+      output.textContent = signed(slider.valueAsNumber);
+      name.value = localStorage.getItem(nameKey(e)) ?? "";
+    },
+  };
+}
+
+const signed = (x) => (x > 0 ? `+${x.toFixed(2)}` : x < 0 ? minus(x, 2) : "0");
+const nameKey = (e) => `capsnet:${scene.card.name}:${scene.card.data}:${scene.which}:${e}`;

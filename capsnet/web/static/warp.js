@@ -1,0 +1,256 @@
+// Warp: bend the input and see how sure the CapsNet and a CNN stay.
+
+import { latest, post, toText } from "./api.js";
+import { drawChart } from "./chart.js";
+import { byId, h, minus, number } from "./dom.js";
+import { showInputTools } from "./input.js";
+import { scene } from "./scene.js";
+import { set, state } from "./state.js";
+
+const KINDS = {
+  rotate: { min: -180, max: 180, step: 1, usual: 0, unit: "°" },
+  scale: { min: 0.5, max: 1.5, step: 0.01, usual: 1, unit: "×" },
+  shear: { min: -1, max: 1, step: 0.01, usual: 0, unit: "" },
+  right: { min: -12, max: 12, step: 0.5, usual: 0, unit: " px" },
+  down: { min: -12, max: 12, step: 0.5, usual: 0, unit: " px" },
+  thicken: { min: -2, max: 2, step: 0.1, usual: 0, unit: " px" },
+};
+const NAMES = Object.keys(KINDS);
+const USUAL = [0, 1, 0, 0, 0, 0, 1, 0];
+export const title = "Warp";
+export const lead =
+  "Bend the picture and watch who stays sure of it. Then cut it to pieces: should anyone still be sure?";
+
+const query = () => {
+  const [rotate, scale, shear, right, down, thicken, pieces, seed] = state.warp;
+  return { rotate, scale, shear, right, down, thicken, pieces, seed };
+};
+
+/** Build the panel; it lives until the signal says that another mode is chosen. */
+export function enter(panel, signal) {
+  showInputTools(false);
+  const verdict = h("div", { class: "verdict" });
+  const chart = h("div", { class: "chart" });
+  const rows = NAMES.map((name, n) => slider(name, n));
+  const scramble = (pieces, text) =>
+    h(
+      "button",
+      {
+        type: "button",
+        "data-pieces": pieces,
+        onclick: () => change({ 6: pieces, 7: Math.floor(Math.random() * 1e6) }),
+      },
+      text,
+    );
+  const cuts = [scramble(1, "Whole"), scramble(2, "2×2 pieces"), scramble(4, "4×4 pieces")];
+  panel.replaceChildren(
+    h(
+      "div",
+      { class: "panel-head" },
+      h("h2", {}, "Bend it"),
+      h("span", { class: "note" }, "Scramble parts: "),
+      cuts,
+      h("button", { type: "button", onclick: () => change(USUAL) }, "Reset"),
+    ),
+    h(
+      "div",
+      { class: "warp" },
+      h(
+        "div",
+        { class: "sliders" },
+        rows.map((row) => row.element),
+      ),
+      chart,
+      verdict,
+    ),
+  );
+
+  function slider(name, n) {
+    const kind = KINDS[name];
+    const output = h("output", {
+      class: "number",
+      "data-tip": `How far the picture is changed by “${name}”`,
+    });
+    const input = h("input", {
+      type: "range",
+      min: kind.min,
+      max: kind.max,
+      step: kind.step,
+      "aria-label": name,
+      oninput: () => change({ [n]: input.valueAsNumber }, name),
+      onfocus: () => sweepOver(name),
+    });
+    const element = h("label", { class: "slider-row" }, h("span", {}, name), input, output);
+    return {
+      element,
+      show() {
+        input.value = state.warp[n];
+        output.textContent = `${minus(state.warp[n])}${kind.unit}`;
+        element.classList.toggle("swept", state.sweep === name);
+      },
+    };
+  }
+
+  function change(patch, over = state.sweep) {
+    const warp = state.warp.map((x, n) => patch[n] ?? x);
+    const others = warp.some((x, n) => x !== state.warp[n] && NAMES[n] !== over);
+    const again = others || over !== state.sweep;
+    set({ warp, sweep: over });
+    show();
+    bend(again);
+  }
+
+  function sweepOver(name) {
+    if (state.sweep !== name) change({}, name);
+  }
+
+  let swept = null;
+  /** The class whose confidence is shown: the chosen one, or what the CapsNet saw before bending. */
+  const target = () => (state.which >= 0 ? scene.which : scene.base);
+
+  const bend = latest(async (again) => {
+    const image = toText(scene.image);
+    const answer = await post("warp", { image, warp: query() });
+    if (signal.aborted) return;
+    scene.cnn = answer.cnn;
+    scene.show(answer.analysis);
+    judge();
+    plot();
+    if (again || !swept) sweep(image);
+  });
+
+  const sweep = latest(async (image) => {
+    swept = await post("sweep", { image, warp: query(), over: state.sweep });
+    if (!signal.aborted) plot();
+  });
+
+  function plot() {
+    if (!swept) return;
+    const j = target();
+    const name = scene.card.classes[j];
+    const kind = KINDS[state.sweep];
+    const curves = [
+      { label: "CapsNet", style: "capsnet", values: swept.capsnet.map((row) => row[j]) },
+    ];
+    if (swept.cnn)
+      curves.push({ label: "CNN", style: "cnn", values: swept.cnn.map((row) => row[j]) });
+    chart.replaceChildren(
+      h("h3", {}, `Confidence in “${name}” while “${state.sweep}” changes`),
+      drawChart(swept.values, curves, state.warp[NAMES.indexOf(state.sweep)], kind.unit),
+    );
+  }
+
+  function judge() {
+    const { card, analysis, cnn } = scene;
+    const best = (values) => values.indexOf(Math.max(...values));
+    const line = (who, style, values, tip) =>
+      h(
+        "p",
+        { class: style },
+        h("strong", {}, `${who} says `),
+        h("b", { class: "answer" }, card.classes[best(values)]),
+        " ",
+        number(`${Math.round(100 * Math.max(...values))} %`, tip),
+      );
+    verdict.replaceChildren(
+      line("CapsNet", "capsnet", analysis.lengths, "Length of its longest capsule"),
+      cnn
+        ? line("CNN", "cnn", cnn, "Its highest softmax probability")
+        : h("p", { class: "note" }, scene.info.why_no_cnn),
+      h(
+        "p",
+        { class: "note" },
+        state.warp[6] > 1
+          ? "The parts are all there, but in the wrong places. A network that knows how parts belong together should become unsure."
+          : "Capsule lengths need not sum to 1: a CapsNet can say “none of these”; the CNN's softmax cannot.",
+      ),
+    );
+  }
+
+  function show() {
+    rows.forEach((row) => row.show());
+    cuts.forEach((button) =>
+      button.setAttribute("aria-pressed", String(Number(button.dataset.pieces) === state.warp[6])),
+    );
+    drawHandles();
+  }
+
+  const renew = () => {
+    swept = null;
+    bend(true);
+  };
+  scene.addEventListener("analysis", () => scene.plain && renew(), { signal });
+  scene.addEventListener("choice", () => plot(), { signal });
+  startHandles(signal, (patch, over) => change(patch, over));
+  show();
+  bend(true);
+}
+
+/** Lay a frame over the input that is bent like the picture. */
+function drawHandles() {
+  const [rotate, scale, shear, right, down] = state.warp;
+  const [, H, W] = scene.info.capsnet.image_shape;
+  const frame = byId("handles");
+  frame.hidden = false;
+  frame.style.transform = `translate(${(right / W / 0.64) * 100}%, ${(down / H / 0.64) * 100}%) rotate(${rotate}deg) skewX(${Math.atan(shear)}rad) scale(${scale})`;
+}
+
+/** Dragging the frame shifts the picture; dragging its knob turns and scales it. */
+function startHandles(signal, change) {
+  const frame = byId("handles");
+  const knob = h("span", { class: "knob" });
+  frame.replaceChildren(knob);
+  const screen = frame.parentElement;
+  const options = { signal };
+  let held = null;
+  frame.addEventListener(
+    "pointerdown",
+    (event) => {
+      held = {
+        turning: event.target === knob,
+        x: event.clientX,
+        y: event.clientY,
+        warp: [...state.warp],
+      };
+      frame.setPointerCapture(event.pointerId);
+      event.preventDefault();
+    },
+    options,
+  );
+  frame.addEventListener(
+    "pointermove",
+    (event) => {
+      if (!held) return;
+      const box = screen.getBoundingClientRect();
+      const [, H, W] = scene.info.capsnet.image_shape;
+      const { warp } = held;
+      if (!held.turning) {
+        return change({
+          3: bound("right", warp[3] + ((event.clientX - held.x) / box.width) * W),
+          4: bound("down", warp[4] + ((event.clientY - held.y) / box.height) * H),
+        });
+      }
+      const middle = [
+        box.left + box.width * (0.5 + warp[3] / W),
+        box.top + box.height * (0.5 + warp[4] / H),
+      ];
+      const polar = (x, y) => [
+        Math.atan2(y - middle[1], x - middle[0]),
+        Math.hypot(x - middle[0], y - middle[1]),
+      ];
+      const [before, far] = polar(held.x, held.y);
+      const [now, near] = polar(event.clientX, event.clientY);
+      const turned =
+        ((((warp[0] + ((now - before) * 180) / Math.PI + 180) % 360) + 360) % 360) - 180;
+      change({ 0: bound("rotate", turned), 1: bound("scale", (warp[1] * near) / far) }, "rotate");
+    },
+    options,
+  );
+  for (const name of ["pointerup", "pointercancel"])
+    frame.addEventListener(name, () => (held = null), options);
+}
+
+const bound = (name, x) => {
+  const { min, max, step } = KINDS[name];
+  return Number((Math.round(Math.min(max, Math.max(min, x)) / step) * step).toFixed(2));
+};
