@@ -85,7 +85,7 @@ class _Route(torch.autograd.Function):
             for uc, Wc in chunks:
                 if t == 0:  # c is uniform: one product for all parents
                     flat = torch.mm(Wc.flatten(0, 1), uc.flatten(1).T).view(J, E, N)
-                    s.add_(flat.transpose(1, 2), alpha=1 / (J + leaky))
+                    s.add_(flat.transpose(1, 2), alpha=1 / (J + 1 if leaky else J))
                 else:
                     b = chunks.products(A.unsqueeze(1), uc, Wc)[1].squeeze(1)
                     x = chunks.weighted(_couple(b, leaky).unsqueeze(1), uc).squeeze(1)
@@ -117,7 +117,7 @@ class _Route(torch.autograd.Function):
             pair = torch.stack([states[t], dS], dim=1)  # [J, 2, N, E]
             for k, (uc, Wc) in enumerate(chunks):
                 if t == 0:
-                    flat, share = dS.transpose(1, 2).flatten(0, 1), 1 / (J + ctx.leaky)
+                    flat, share = dS.transpose(1, 2).flatten(0, 1), 1 / (J + 1 if ctx.leaky else J)
                     du[k].flatten(1).addmm_(flat.T, Wc.flatten(0, 1), alpha=share)
                     dW[k].flatten(0, 1).addmm_(flat, uc.flatten(1), alpha=share)
                     continue
