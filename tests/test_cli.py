@@ -372,3 +372,9 @@ def test_weights_can_be_copied_elsewhere(cli, trained, tmp_path):
     one = last_json(on_cpu(cli, "evaluate", "--weights", tmp_path / "mine.safetensors", "--json"))
     other = last_json(on_cpu(cli, "evaluate", "--weights", trained, "--json"))
     assert one["num_wrong"] == other["num_wrong"]
+
+
+def test_a_reader_that_leaves_early_causes_no_traceback():
+    command = f"{sys.executable} -m capsnet data list | true"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
+    assert done.stderr == ""

@@ -5,13 +5,14 @@ capsnet train --model capsnet_small --data digits
 torch is imported inside the verbs, so that `capsnet --help` answers at once.
 """
 
+import os
 import sys
 
 import tyro
 
 from capsnet import __version__
 from capsnet.cli import listing, research, using
-from capsnet.cli.output import EXIT_INTERRUPTED, EXIT_USER_ERROR
+from capsnet.cli.output import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_USER_ERROR
 from capsnet.errors import UserError, unknown_name
 
 VERBS = {
@@ -46,10 +47,16 @@ def main(args: list[str] | None = None) -> int:
     try:
         if args[0] not in VERBS:
             raise unknown_name("verb", args[0], VERBS)
-        return tyro.cli(VERBS[args[0]], args=args[1:], prog=f"capsnet {args[0]}")
+        status = tyro.cli(VERBS[args[0]], args=args[1:], prog=f"capsnet {args[0]}")
+        sys.stdout.flush()
+        return status
     except UserError as error:
         print(f"capsnet: {error}", file=sys.stderr)
         return EXIT_USER_ERROR
+    except BrokenPipeError:
+        # Whoever read the output has seen enough; Python must not write to it at the end either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_FAILED
     except KeyboardInterrupt:
         print("capsnet: stopped.", file=sys.stderr)
         return EXIT_INTERRUPTED
