@@ -1,0 +1,54 @@
+"""Training on a GPU: `pytest -m gpu`."""
+
+import pytest
+import torch
+
+from capsnet.data import Augment, open_data
+from capsnet.models import create_model
+from capsnet.train.config import TrainConfig
+from capsnet.train.loop import epoch_plan, train
+from capsnet.train.step import WARM_UP, TrainStep
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
+]
+STEPS = 25
+
+
+def losses(backend: str, precision: torch.dtype, graph: bool) -> list[float]:
+    torch.manual_seed(0)
+    stream = open_data("digits", "train", augment=Augment(shift=2), device="cuda")
+    model = create_model("capsnet_mnist", backend=backend).to("cuda")
+    step = TrainStep(model, stream, TrainConfig(), precision, graph)
+    plan = epoch_plan(stream, 0, 0, STEPS * 64)
+    curve = []
+    for k in range(STEPS):
+        step({name: x[64 * k : 64 * (k + 1)] for name, x in plan.items()}, 1e-3, 1.0)
+        curve.append(step.sums_so_far()[0])
+        step.sums.zero_()
+    assert step.steady and (step.graph is not None) == graph
+    return curve
+
+
+@pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16], ids=str)
+def test_fused_and_stored_votes_follow_one_loss_curve(precision):
+    fused, stored = (losses(backend, precision, graph=False) for backend in ("auto", "reference"))
+    assert fused[-1] < 0.7 * fused[0]
+    torch.testing.assert_close(torch.tensor(fused), torch.tensor(stored), rtol=0.05, atol=0.01)
+
+
+def test_replayed_step_is_the_step():
+    eager, replayed = (losses("auto", torch.bfloat16, graph) for graph in (False, True))
+    assert len(eager) > WARM_UP
+    torch.testing.assert_close(torch.tensor(replayed), torch.tensor(eager), rtol=1e-3, atol=1e-4)
+
+
+def test_interrupted_run_goes_on_to_the_same_result(tiny, ctrl_c):
+    whole = train(tiny("whole", device="cuda", model="capsnet_small", options=(), epochs=3))
+    with ctrl_c(2):
+        train(tiny("parts", device="cuda", model="capsnet_small", options=(), epochs=3))
+    resumed = train(
+        tiny("parts", device="cuda", model="capsnet_small", options=(), epochs=3, resume=True)
+    )
+    assert resumed["num_wrong"] == whole["num_wrong"]
