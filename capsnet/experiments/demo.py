@@ -5,10 +5,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from capsnet.data import open_data
 from capsnet.errors import UserError
 from capsnet.experiments import FIGURES, open_figure_data, save_figure
-from capsnet.models.weights import find_model
+from capsnet.models import list_models
+from capsnet.models.weights import find_model, shipped_path
 from capsnet.train.config import TrainConfig
+from capsnet.train.evaluate import evaluate
 from capsnet.train.loop import Interrupted, train
 
 MIN_EPOCHS = 12  # a good classifier also on a machine that is busy with other work
@@ -32,6 +35,8 @@ def run_demo(seconds: float, out: Path) -> None:
     print(f"\n{'model':<16}{'test error':>12}{'training':>12}")
     for name, result in results.items():
         print(f"{name:<16}{result['error_percent']:>10.1f} %{result['seconds']:>10.0f} s")
+    for name, error in shipped_errors().items():
+        print(f"{name:<16}{error:>10.1f} %     shipped weights")
     print(
         f"\nFigures: {out}/reconstructions.png and {out}/perturbation.png"
         "\n\nTry next:"
@@ -42,6 +47,17 @@ def run_demo(seconds: float, out: Path) -> None:
         "\n  capsnet train --data YOUR_FOLDER --model capsnet_small     your own pictures"
         "\n  capsnet train --model capsnet_mnist --data mnist           the paper's network"
     )
+
+
+def shipped_errors() -> dict[str, float]:
+    """Return the test errors of all shipped weights on embedded digits, single or overlapping."""
+    errors = {}
+    for name in list_models():
+        if shipped_path(name).exists():
+            model, card = find_model(name)
+            data = "multidigits" if card["config"]["data"] == "multimnist" else "digits"
+            errors[name] = evaluate(model, open_data(data, "test")).error_percent
+    return errors
 
 
 def train_for(model: str, seconds: float, out: Path) -> dict[str, Any]:

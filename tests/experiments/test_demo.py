@@ -12,5 +12,6 @@ def test_demo_trains_both_and_draws(tmp_path, monkeypatch, capsys):
         demo.run_demo(0.1, tmp_path / "demo")
     text = capsys.readouterr().out
     assert "capsnet_small" in text and "cnn_small" in text and "Try next" in text
+    assert "shipped weights" in text
     for name in ("reconstructions", "perturbation"):
         assert Image.open(tmp_path / "demo" / f"{name}.png").size[0] > 300
