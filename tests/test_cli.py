@@ -136,6 +136,8 @@ def tiny_pictures(tmp_path):
         ("info --weights nowhere/run", "no file or folder"),
         ("demo --seconds 0", "greater than 0"),
         ("train --epochs 0", "epochs must be at least 1"),
+        ("bench step --dtype fp32", "--dtype is for 'capsnet bench routing'"),
+        ("bench routing --data mnist", "--data is for 'capsnet bench epoch'"),
     ],
 )
 def test_mistake_is_one_sentence(

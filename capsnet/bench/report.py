@@ -33,18 +33,18 @@ def run_bench(
     capsules: tuple[int, ...],
     dtype: str | None,
     peer: Path | None,
-    data: str,
+    data: str | None,
     data_folder: Path | None,
 ) -> dict[str, Any]:
     """Return the result of one benchmark as plain JSON values."""
     batches = batches or default_batches(kind, device)
     if kind == "routing":
         number = dtype or ("bf16" if device.type == "cuda" else "fp32")
-        result = bench_routing(batches, capsules, device, DTYPES[number])
+        result = bench_routing(batches, capsules or (1152,), device, DTYPES[number])
     elif kind == "step":
         result = bench_step(batches, device, peer)
     elif kind == "epoch":
-        result = bench_epoch(batches, device, data, data_folder)
+        result = bench_epoch(batches, device, data or "digits", data_folder)
     else:
         result = bench_inference(batches, device)
     return {**where(device), **result}

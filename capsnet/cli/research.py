@@ -14,10 +14,10 @@ from capsnet.errors import UserError
 def bench(
     kind: Positional[Literal["routing", "step", "epoch", "inference"]],
     batch: tuple[int, ...] = (),
-    capsules: tuple[int, ...] = (1152,),
+    capsules: tuple[int, ...] = (),
     dtype: Literal["fp32", "bf16", "fp16"] | None = None,
     peer: Path | None = None,
-    data: str = "digits",
+    data: str | None = None,
     data_folder: Path | None = None,
     device: str = "auto",
     plot: Path | None = None,
@@ -31,10 +31,10 @@ def bench(
     Args:
         kind: Routing alone, whole training steps, epochs of training, or inference.
         batch: Batch sizes; by default 128 and 512 on a GPU, 32 on a CPU, 1 and 1024 for inference.
-        capsules: Numbers of primary capsules, for routing.
+        capsules: Numbers of primary capsules, for routing; by default the paper's 1152.
         dtype: Type of the inputs, for routing; by default bf16 on a GPU, fp32 on a CPU.
         peer: Folder with a bench_peer.py that defines make_step(batch_size, device), for step.
-        data: Data set, for epoch.
+        data: Data set, for epoch; by default the embedded digits.
         data_folder: Folder with the data set's files, for epoch.
         device: auto, cpu, cuda or cuda:N.
         plot: PNG file of time and memory against the batch size and capsules, for routing.
@@ -46,10 +46,15 @@ def bench(
     from capsnet.files import append_line
     from capsnet.train.device import pick_device
 
-    if plot is not None and kind != "routing":
-        raise UserError("Only 'capsnet bench routing' draws a plot; leave --plot out.")
-    if peer is not None and kind != "step":
-        raise UserError("Only 'capsnet bench step' times a peer; leave --peer out.")
+    given: dict[str, dict[str, object]] = {
+        "routing": {"capsules": capsules, "dtype": dtype, "plot": plot},
+        "step": {"peer": peer},
+        "epoch": {"data": data, "data-folder": data_folder},
+    }
+    for owner, options in given.items():
+        for option, value in options.items():
+            if value and kind != owner:
+                raise UserError(f"--{option} is for 'capsnet bench {owner}'; leave it out.")
     try:
         result = run_bench(
             kind, pick_device(device), batch, capsules, dtype, peer, data, data_folder
