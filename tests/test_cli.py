@@ -136,6 +136,12 @@ def tiny_pictures(tmp_path):
         ("info --weights nowhere/run", "no file or folder"),
         ("demo --seconds 0", "greater than 0"),
         ("train --epochs 0", "epochs must be at least 1"),
+        ("train --schedule linear --lr-decay 0.9", "leave them out"),
+        ("train --model cnn_small --data digits --average-classes", "has no margin loss"),
+        (
+            "train --model cnn_small --data digits --reconstruction-weight 0.1",
+            "draws no pictures",
+        ),
         ("bench step --dtype fp32", "--dtype is for 'capsnet bench routing'"),
         ("bench routing --data mnist", "--data is for 'capsnet bench epoch'"),
     ],

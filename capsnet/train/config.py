@@ -98,6 +98,11 @@ class TrainConfig:
         _require(self.lr > 0, "lr must be greater than 0")
         _require(0 < self.lr_decay <= 1, "lr-decay must be in (0, 1]")
         _require(self.lr_decay_steps >= 1, "lr-decay-steps must be at least 1")
+        decay = (self.lr_decay, self.lr_decay_steps)
+        _require(
+            self.schedule == "paper" or decay == (TrainConfig.lr_decay, TrainConfig.lr_decay_steps),
+            "lr-decay and lr-decay-steps are for the schedule 'paper'; leave them out",
+        )
         _require(0 <= self.averaging < 1, "averaging must be at least 0 and less than 1")
         _require(self.reconstruction_weight >= 0, "reconstruction-weight must not be negative")
         _require(self.holdout >= 0, "holdout must not be negative")

@@ -20,7 +20,7 @@ from torch import Tensor
 from capsnet.data import Augment, SplitName, Stream, find_data, open_data
 from capsnet.errors import UserError
 from capsnet.files import clear_leftovers, write_text
-from capsnet.models import Classifier, create_model
+from capsnet.models import CapsNet, Classifier, create_model
 from capsnet.models.weights import WEIGHTS, save_weights
 from capsnet.train.board import Board
 from capsnet.train.checkpoint import (
@@ -60,6 +60,7 @@ def train(config: TrainConfig) -> dict[str, Any] | Interrupted:
     torch.manual_seed(config.seed)
     model = build_model(config, stream).to(device)
     check_fit(model, stream)
+    refuse_unused(config, model)
     step = TrainStep(model, stream, config, precision)
     position = load_checkpoint(folder, step, config) if config.resume else Position()
     clear_leftovers(folder)
@@ -243,6 +244,15 @@ def build_model(config: TrainConfig, stream: Stream) -> Classifier:
             options[name] = value
     shape = {"image_shape": tuple(stream.image_shape), "num_classes": stream.num_classes}
     return create_model(config.model, **{**shape, **options})
+
+
+def refuse_unused(config: TrainConfig, model: Classifier) -> None:
+    """Raise a UserError for a setting that this model's loss would not look at."""
+    if config.average_classes and model.objective != "margin":
+        raise UserError(f"{config.model} has no margin loss; leave --average-classes out.")
+    draws = isinstance(model, CapsNet) and model.decoder is not None
+    if not draws and config.reconstruction_weight != TrainConfig.reconstruction_weight:
+        raise UserError(f"{config.model} draws no pictures; leave --reconstruction-weight out.")
 
 
 def write_log(folder: Path, position: Position) -> None:

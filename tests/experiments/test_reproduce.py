@@ -203,3 +203,12 @@ def test_figures_are_drawn(name, trained, tmp_path, monkeypatch):
     monkeypatch.setitem(DRAWINGS, name, drawing._replace(weights=str(trained)))
     assert reproduce(name, figures_folder=tmp_path).made == 1
     assert Image.open(tmp_path / f"{name}.png").size[0] > 300
+
+
+def test_the_paper_schedule_among_the_candidates_is_scaled_to_its_epochs():
+    from capsnet.experiments.reproduce import tune
+
+    config = tune.recipes(0)["paper's schedule"]
+    steps = config.epochs * 469
+    assert config.schedule == "paper"
+    assert steps / config.lr_decay_steps == pytest.approx(150, rel=0.02)

@@ -37,7 +37,11 @@ def paper(
 def ours(epochs: int) -> dict[str, Any]:
     """Return our recipe for MNIST: the first of tune.py's candidates, and the one chosen there."""
     return {
-        **paper(epochs),
+        "epochs": epochs,
+        "batch_size": BATCH_SIZE,
+        "lr": 1e-3,
+        "lr_decay": TrainConfig.lr_decay,
+        "lr_decay_steps": TrainConfig.lr_decay_steps,
         "schedule": "linear",
         "averaging": 0.999,
         "rotate": 15.0,

@@ -10,7 +10,7 @@ import torch
 
 from capsnet.experiments.reproduce import markdown
 from capsnet.experiments.reproduce.experiment import Experiment, Trained
-from capsnet.experiments.reproduce.recipes import ours
+from capsnet.experiments.reproduce.recipes import ours, paper
 from capsnet.experiments.reproduce.records import Record, Results, current, values
 from capsnet.experiments.reproduce.statistics import mean_std
 from capsnet.ops import margin_loss
@@ -23,7 +23,9 @@ HOLDOUT = 5_000
 # What each candidate changes in recipes.ours.
 CANDIDATES: dict[str, dict[str, Any]] = {
     "ours": {},
-    "paper's schedule": {"schedule": "paper"},
+    "paper's schedule": {
+        name: paper(EPOCHS)[name] for name in ("schedule", "lr_decay", "lr_decay_steps")
+    },
     "cosine schedule": {"schedule": "cosine"},
     "lr 2e-3": {"lr": 2e-3},
     "batch 64": {"batch_size": 64},
