@@ -31,11 +31,24 @@ def losses(backend: str, precision: torch.dtype, graph: bool) -> list[float]:
     return curve
 
 
-@pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16], ids=str)
-def test_fused_and_stored_votes_follow_one_loss_curve(precision):
-    fused, stored = (losses(backend, precision, graph=False) for backend in ("auto", "reference"))
+def distance(curve: list[float], truth: list[float]) -> float:
+    return max(abs(x - y) / y for x, y in zip(curve, truth, strict=True))
+
+
+def test_fused_and_stored_votes_follow_one_loss_curve():
+    fused, stored = (
+        losses(backend, torch.float32, graph=False) for backend in ("auto", "reference")
+    )
     assert fused[-1] < 0.7 * fused[0]
-    torch.testing.assert_close(torch.tensor(fused), torch.tensor(stored), rtol=0.05, atol=0.01)
+    assert distance(fused, stored) < 0.05
+
+
+def test_in_bf16_the_fused_curve_strays_no_further_than_that_of_stored_votes():
+    truth = losses("reference", torch.float32, graph=False)
+    fused, stored = (
+        losses(backend, torch.bfloat16, graph=False) for backend in ("auto", "reference")
+    )
+    assert distance(fused, truth) < max(0.05, 2 * distance(stored, truth))
 
 
 def test_replayed_step_is_the_step():

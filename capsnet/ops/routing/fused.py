@@ -41,10 +41,10 @@ TILES = {
     "first": Tile(64, 4, 2, programs=4),
     "sum": Tile(32, 2, 2, programs=3),
     "lse": Tile(64, 4, 3, 168),
-    "delta": Tile(64, 4, 3, 168),
+    "delta": Tile(64, 4, 4, 128),
     "dstate": Tile(64, 4, 2, 168, programs=3),
     "du": Tile(64, 4, 3, 168),
-    "dw": Tile(16, 2, 2, 168),
+    "dw": Tile(16, 2, 3, 168),
 }
 TILES_FP32 = {
     "first": Tile(32, 2, 1, programs=3),
@@ -172,16 +172,21 @@ def route_backward(
                 lay.blocks, per_split, GROUPS=groups, **run.options("dstate"),
             )  # fmt: skip
         del part
-        du = torch.empty_like(u)
+        # u transposed is needed for dW only, du is written after it: they share their memory.
+        room = u.new_empty(max(u.numel(), lay.blocks * COLUMNS * run.N))
+        kernels_bwd.transpose_pass[(triton.cdiv(run.N, COLUMNS), lay.blocks)](
+            u, room, run.N, run.I, D=run.D, DP=lay.DP, BI=lay.BI, BN=COLUMNS
+        )
         dW = u.new_empty(W_shape, dtype=W_dtype)
+        NB = run.tile["dw"].num_warps
+        kernels_bwd.dw_pass[(triton.cdiv(lay.blocks, NB), run.J)](
+            room, w, pair, lse, delta, dW, run.N, run.I, run.J, lay.blocks, run.rows * lay.EP,
+            E=run.E, NB=NB, R=R, FIRST=first, FULL=full, **run.options("dw"),
+        )  # fmt: skip
+        du = room[: u.numel()].view(u.shape)
         kernels_bwd.du_pass[(run.tiles("du"), lay.blocks)](
             u, w, pair, lse, delta, du, run.N, run.I, run.J, run.rows * lay.EP,
             R=R, FIRST=first, FULL=full, **run.options("du"),
-        )  # fmt: skip
-        NB = run.tile["dw"].num_warps
-        kernels_bwd.dw_pass[(triton.cdiv(lay.blocks, NB), run.J)](
-            u, w, pair, lse, delta, dW, run.N, run.I, run.J, lay.blocks, run.rows * lay.EP,
-            E=run.E, NB=NB, R=R, FIRST=first, FULL=full, **run.options("dw"),
         )  # fmt: skip
     return du, dW, dsum
 
@@ -293,12 +298,12 @@ def _layout(W_shape: Any) -> Layout:
 def _outputs(
     u: Tensor, W: Tensor, num_iters: int, lay: Layout
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Return empty v [N, J, E], A and S [R, N, JP, EP] and lse [R - 1, N, I]."""
+    """Return empty v [N, J, E], A and S [R, N, JP, EP] and lse [R - 1, I, N]."""
     N, I = u.shape[:2]
     J, E = W.shape[1:3]
     states = (num_iters, N, lay.JP, lay.EP)
     wide = torch.float32
-    lse = u.new_empty(num_iters - 1, N, I, dtype=wide)
+    lse = u.new_empty(num_iters - 1, I, N, dtype=wide)
     return u.new_empty(N, J, E), u.new_empty(states), u.new_empty(states, dtype=wide), lse
 
 

@@ -241,16 +241,38 @@ def du_pass(
 
 
 @triton.jit
+def transpose_pass(
+    u_ptr,
+    ut_ptr,
+    N,
+    I,
+    D: tl.constexpr,
+    DP: tl.constexpr,
+    BI: tl.constexpr,
+    BN: tl.constexpr,
+):
+    """Write u [N, I, D] as ut [blocks * DP * BI, N], the rows of dw_pass, zero where padded."""
+    n = tl.program_id(0) * BN + tl.arange(0, BN)[None, None, :]
+    block = tl.program_id(1)
+    d = tl.arange(0, DP)[:, None, None]
+    k = tl.arange(0, BI)[None, :, None]
+    i = block * BI + k
+    u_at = u_ptr + n.to(tl.int64) * (I * D) + i * D + d
+    u = tl.load(u_at, (n < N) & (i < I) & (d < D), 0.0)
+    tl.store(ut_ptr + ((block * DP + d) * BI + k).to(tl.int64) * N + n, u, n < N)
+
+
+@triton.jit
 def load_blocks(ptr, plane, n0, block, N, I, NB: tl.constexpr, BI: tl.constexpr, BN: tl.constexpr):
-    """Read NB blocks of capsules of one plane of [planes, N, I] as [NB, BI, BN]."""
+    """Read NB blocks of capsules of one plane of [planes, I, N] as [NB, BI, BN]."""
     i = (block + tl.arange(0, NB)[:, None, None]) * BI + tl.arange(0, BI)[None, :, None]
     n = n0 + tl.arange(0, BN)[None, None, :]
-    return tl.load(ptr + (n.to(tl.int64) + plane * N) * I + i, (n < N) & (i < I), 0.0)
+    return tl.load(ptr + (i.to(tl.int64) + plane * I) * N + n, (n < N) & (i < I), 0.0)
 
 
 @triton.jit
 def dw_pass(
-    u_ptr,
+    ut_ptr,
     w_ptr,
     a_ptr,
     lse_ptr,
@@ -277,8 +299,9 @@ def dw_pass(
     """Write dW_ij = sum over iterations and n, in order, of k_ij a_j u_i^T as [I, J, E, D].
 
     A program has NB blocks of capsules, one a warp, and one parent. Tiles are transposed,
-    [NB * DP * BI, BN], so that the sum over n is the inner index of a product. Of the DP * BI = 64
-    rows of a block a warp holds 4 times 16 in its registers: rows are ordered (4, NB, 16).
+    [NB * DP * BI, BN], so that the sum over n is the inner index of a product; ut is u in that
+    order, which the compiler can fetch ahead. Of the DP * BI = 64 rows of a block a warp holds 4
+    times 16 in its registers: rows are ordered (4, NB, 16).
     """
     block = tl.program_id(0) * NB
     j = tl.program_id(1)
@@ -288,34 +311,38 @@ def dw_pass(
     e = tl.arange(0, EP)[None, None, None, :]
     w_at = w_ptr + (part * JP + j) * (EP * 64) + e * 64 + quarter * 16 + row
     w = tl.load(w_at, part < blocks, 0.0).reshape(NB * 64, EP)
-    i = (block + tl.arange(0, NB)[:, None, None, None]) * BI + tl.arange(0, BI)[None, None, :, None]
+    part = block + tl.arange(0, NB)[:, None, None, None]
     d = tl.arange(0, DP)[None, :, None, None]
+    k = tl.arange(0, BI)[None, None, :, None]
+    ut_at = ut_ptr + ((part * DP + d) * BI + k).to(tl.int64) * N
+    is_state = tl.arange(0, 2)[None, None, :, None] == 0  # of the pair (A, dS)
     dw = tl.zeros([NB * 64, EP], tl.float32)
     for n0 in range(0, N, BN):
         n = n0 + tl.arange(0, BN)[None, None, None, :]
-        u_at = u_ptr + n.to(tl.int64) * (I * D) + i * D + d
-        u = tl.load(u_at, (n < N) & (i < I) & (d < D), 0.0)
+        u = tl.load(ut_at + n, (n < N) & (part < blocks), 0.0)
         if FIRST == 0:
             x = u.reshape(NB, 4, 16, BN).permute(1, 0, 2, 3).reshape(NB * 64, BN)
             a = load_state(a_ptr + size, n0 + tl.arange(0, BN), j, N, JP, EP)
             dw = tl.dot(x, a, dw, input_precision=PRECISION)
-        u = u.to(tl.float32)
+        u = u.to(tl.float32)[:, :, :, None, :]
         for t in tl.static_range(FIRST, R):
             if t > 0:
                 a = load_pair(a_ptr + t * 2 * size, n0, j, N, JP, EP, BN)
                 g = tl.dot(w, tl.trans(a), input_precision=PRECISION).reshape(4, NB, 16, 2, BN)
                 g = g.permute(1, 0, 2, 3, 4).reshape(NB, DP, BI, 2, BN)
-                b, dc = tl.sum(g * u[:, :, :, None, :], 1).permute(0, 1, 3, 2).split()
+                # The pair (b, dc) becomes the pair of weights without leaving its registers.
+                pair = tl.sum(g * u, 1)
                 lse = load_blocks(lse_ptr, t - 1, n0, block, N, I, NB, BI, BN)
-                c = couple(b, lse)
-                db = tl.zeros_like(c)
+                c = couple(tl.sum(tl.where(is_state, pair, 0.0), 2), lse)
+                weight = tl.where(is_state, 0.0, c[:, :, None, :])
                 if FULL:
+                    dc = tl.sum(tl.where(is_state, 0.0, pair), 2)
                     delta = load_blocks(delta_ptr, t - 1, n0, block, N, I, NB, BI, BN)
-                    db = c * (dc - delta)
-                k = tl.join(db, c).permute(0, 1, 3, 2)
-                x = (k[:, None, :, :, :] * u[:, :, :, None, :]).to(w.dtype)
+                    weight = tl.where(is_state, (c * (dc - delta))[:, :, None, :], weight)
+                x = (weight[:, None, :, :, :] * u).to(w.dtype)
                 x = x.reshape(NB, 4, 16, 2 * BN).permute(1, 0, 2, 3).reshape(NB * 64, 2 * BN)
                 dw = tl.dot(x, a, dw, input_precision=PRECISION)
     dw = dw.reshape(4, NB, 16, EP).permute(1, 0, 2, 3).reshape(NB, DP, BI, EP)
+    i = part * BI + k
     at = dw_ptr + ((i * J + j).to(tl.int64) * E + e) * D + d
     tl.store(at, dw, (i < I) & (d < D) & (e < E))

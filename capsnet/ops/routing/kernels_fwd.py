@@ -58,18 +58,18 @@ def couple(b, lse):
 
 @triton.jit
 def store_capsules(ptr, value, n, block, N, I, BI: tl.constexpr):
-    """Write value [BN, BI] to [N, I]."""
+    """Write value [BN, BI] to [I, N]."""
     i = block * BI + tl.arange(0, BI)[None, :]
     n = n[:, None]
-    tl.store(ptr + n.to(tl.int64) * I + i, value, (n < N) & (i < I))
+    tl.store(ptr + i.to(tl.int64) * N + n, value, (n < N) & (i < I))
 
 
 @triton.jit
 def load_capsules(ptr, plane, n, block, N, I, BI: tl.constexpr):
-    """Read [BN, BI] of one plane of [planes, N, I]."""
+    """Read [BN, BI] of one plane of [planes, I, N]."""
     i = block * BI + tl.arange(0, BI)[None, :]
     n = n[:, None]
-    return tl.load(ptr + (n.to(tl.int64) + plane * N) * I + i, (n < N) & (i < I), 0.0)
+    return tl.load(ptr + (i.to(tl.int64) + plane * I) * N + n, (n < N) & (i < I), 0.0)
 
 
 @triton.jit
