@@ -6,6 +6,7 @@ output = CnnBaseline()(images); output.lengths are the class probabilities.
 import torch
 from torch import Tensor, nn
 
+from capsnet.layers import ConvSequential
 from capsnet.models.classifier import Classifier, Output, conv_size
 
 
@@ -23,7 +24,7 @@ class CnnBaseline(Classifier):
     ) -> None:
         super().__init__(image_shape, num_classes)
         c, h, w = image_shape
-        self.layers = nn.Sequential(
+        self.layers = ConvSequential(
             nn.Conv2d(c, 256, 5, padding="same"),
             nn.ReLU(),
             nn.Conv2d(256, 256, 5, padding="same"),
@@ -55,7 +56,7 @@ class CnnMultiMnist(Classifier):
     ) -> None:
         super().__init__(image_shape, num_classes)
         c, h, w = image_shape
-        self.layers = nn.Sequential(
+        self.layers = ConvSequential(
             nn.Conv2d(c, 512, 9, padding="same"),
             nn.ReLU(),
             nn.MaxPool2d(2),
@@ -90,7 +91,7 @@ class CnnSmall(Classifier):
         super().__init__(image_shape, num_classes)
         c, h, w = image_shape
         pooled = conv_size(h, 4, 4) * conv_size(w, 4, 4)
-        self.layers = nn.Sequential(
+        self.layers = ConvSequential(
             nn.Conv2d(c, channels, 5, padding="same"),
             nn.ReLU(),
             nn.MaxPool2d(2),

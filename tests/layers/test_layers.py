@@ -1,8 +1,9 @@
 import pytest
 import torch
 import torch.nn.functional as F
+from torch import nn
 
-from capsnet.layers import ClassCaps, Decoder, PrimaryCaps
+from capsnet.layers import ClassCaps, ConvSequential, Decoder, PrimaryCaps
 from capsnet.ops import dynamic_routing, squash
 
 
@@ -55,6 +56,43 @@ def test_class_caps_is_routing_with_its_options(backend):
 
 def test_class_caps_has_no_bias_unless_asked():
     assert [name for name, _ in ClassCaps(6, 4).named_parameters()] == ["W"]
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
+def test_conv_sequential_is_convolution_padding_and_relu(dtype, layout):
+    conv, pool = nn.Conv2d(3, 4, 5, padding="same", dtype=dtype), nn.MaxPool2d(2)
+    x = torch.randn(2, 3, 6, 7, dtype=dtype).to(memory_format=layout)
+    leaves = (x.requires_grad_(), conv.weight, conv.bias)
+    results = []
+    for y in (
+        ConvSequential(conv, nn.ReLU(), pool)(x),
+        pool(F.conv2d(*leaves, padding="same").relu()),
+    ):
+        assert y.shape == (2, 4, 3, 3) and y.is_contiguous(memory_format=layout)
+        results.append((y, *torch.autograd.grad(y.square().sum(), leaves)))
+    for ours, expected in zip(*results, strict=True):
+        torch.testing.assert_close(ours, expected)
+
+
+def test_conv_sequential_keeps_the_keys_of_a_sequence():
+    layers = nn.Conv2d(1, 2, 3, padding="same"), nn.ReLU(), nn.Conv2d(2, 2, 1, padding="same")
+    ours, plain = (kind(*layers, nn.ReLU()) for kind in (ConvSequential, nn.Sequential))
+    assert list(ours.state_dict()) == list(plain.state_dict())
+
+
+@pytest.mark.parametrize(
+    "layers",
+    [
+        (nn.Conv2d(1, 2, 3, padding="same"), nn.MaxPool2d(2)),
+        (nn.Conv2d(1, 2, 3), nn.ReLU()),
+        (nn.Conv2d(1, 2, 4, padding="same"), nn.ReLU()),
+    ],
+    ids=["no ReLU", "no padding", "even kernel"],
+)
+def test_conv_sequential_takes_no_other_convolutions(layers):
+    with pytest.raises(AssertionError):
+        ConvSequential(*layers)
 
 
 @pytest.fixture

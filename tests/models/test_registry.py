@@ -2,12 +2,13 @@ import pytest
 import torch
 
 import capsnet
-from capsnet.data import ImageStream, Split
+from capsnet.data import ImageStream, Split, open_data
 from capsnet.errors import UserError
 from capsnet.models import create_model, list_models
 from capsnet.models.weights import find_model, load_weights, save_weights
 from capsnet.ops import squash
 from capsnet.train.config import TrainConfig
+from capsnet.train.evaluate import evaluate
 from capsnet.train.objectives import OBJECTIVES
 
 SMALL = {"conv_channels": 8, "primary_types": 4, "decoder": (16,)}
@@ -70,6 +71,23 @@ def test_parameter_count_of_the_paper(name, options, count):
 
 def test_small_cnn_is_small():
     assert sum(p.numel() for p in create_model("cnn_small").parameters()) < 1_000_000
+
+
+@pytest.mark.parametrize("name", [name for name in list_models() if name.startswith("cnn")])
+def test_cnn_is_its_layers_one_after_the_other(name):
+    model = create_model(name, image_shape=(1, 13, 14), num_classes=3).eval()
+    images = torch.rand(2, 1, 13, 14)
+    results = []
+    for logits in (model(images).v[..., 0], torch.nn.Sequential(*model.layers)(images)):
+        grads = torch.autograd.grad(logits.square().sum(), list(model.parameters()))
+        results.append((logits, *grads))
+    for ours, plain in zip(*results, strict=True):
+        torch.testing.assert_close(ours, plain)
+
+
+def test_shipped_cnn_reads_the_embedded_digits():
+    model = create_model("cnn_small", pretrained=True)
+    assert evaluate(model, open_data("digits", "test")).num_wrong <= 10  # of 1000; 8 when shipped
 
 
 def test_primary_grid_of_the_paper():

@@ -41,6 +41,7 @@ class Case(NamedTuple):
     stride: int = 1
     relu: bool = True
     bias: bool = True
+    padding: int = 0
 
     @property
     def narrow(self) -> bool:
@@ -54,6 +55,9 @@ SMALL = [
     Case(3, 1, 12, 11, 64, 9),
     Case(130, 3, 6, 6, 128, 5, relu=False),
     Case(2, 1, 9, 9, 64, 5, 2, bias=False),
+    Case(16, 64, 3, 4, 128, 5, padding=2),
+    Case(2, 64, 6, 5, 64, 3, 2, padding=1),
+    Case(16, 1, 8, 7, 64, 9, padding=4),
 ]
 LARGE = [
     Case(512, 256, 20, 20, 256, 9, 2, relu=False),
@@ -65,6 +69,11 @@ LARGE = [
     Case(130, 1, 36, 36, 256, 9, 2),
     Case(1, 3, 28, 28, 64, 5, relu=False),
     Case(3, 1, 28, 28, 320, 9, bias=False),
+    Case(130, 256, 28, 28, 256, 5, padding=2),
+    Case(64, 256, 28, 28, 128, 5, padding=2),
+    Case(130, 512, 18, 18, 256, 5, padding=2),
+    Case(130, 1, 36, 36, 512, 9, padding=4),
+    Case(128, 1, 28, 28, 256, 5, padding=2),
 ]
 
 
@@ -74,8 +83,8 @@ def any_batch(monkeypatch) -> None:
     monkeypatch.setattr(conv, "MIN_BATCH", 1)
 
 
-def plain(x, weight, bias, stride, relu) -> Tensor:
-    y = F.conv2d(x, weight, bias, stride)
+def plain(x, weight, bias, stride, relu, padding=0) -> Tensor:
+    y = F.conv2d(x, weight, bias, stride, padding)
     return y.relu() if relu else y
 
 
@@ -97,7 +106,7 @@ def run(function, case: Case, tensors, dtype: torch.dtype, sure: Tensor | None =
     for t in leaves[case.narrow :]:
         if t is not None:
             t.requires_grad_()
-    y = function(*leaves, case.stride, case.relu)
+    y = function(*leaves, case.stride, case.relu, case.padding)
     draw = torch.Generator().manual_seed(1)
     dy = torch.randn(y.shape, generator=draw).to(DEVICE, tensors[0].dtype)
     y.backward(dy.to(y.dtype) if sure is None else (dy * sure).to(y.dtype))
@@ -107,7 +116,7 @@ def run(function, case: Case, tensors, dtype: torch.dtype, sure: Tensor | None =
 def check(case: Case, dtype: torch.dtype) -> None:
     tensors = inputs(case, dtype)
     x, weight, bias = (t if t is None else t.double() for t in tensors)
-    sure = F.conv2d(x, weight, bias, case.stride).abs() > 0.1
+    sure = F.conv2d(x, weight, bias, case.stride, case.padding).abs() > 0.1
     fast = run(conv2d, case, tensors, dtype, sure)
     again = run(conv2d, case, tensors, dtype, sure)
     truth = run(plain, case, tensors, torch.float64, sure)
@@ -157,11 +166,12 @@ def check_operators() -> None:
         (narrow, narrow.conv_narrow, SMALL[3]),
     ):
         x, weight, bias = inputs(case, HALF)
-        packed = module.pack(weight, HALF)
-        x.requires_grad_(not case.narrow)
-        for t in (weight, bias):
-            t.requires_grad_()
-        torch.library.opcheck(op, (x, weight, packed, bias, case.stride, True), test_utils=tests)
+        tensors = [module.pack(weight, HALF), bias.requires_grad_()]
+        if not case.narrow:
+            tensors.insert(0, F.pad(x, [1] * 4))
+            x.requires_grad_()
+        arguments = (x, weight.requires_grad_(), *tensors, case.stride, True)
+        torch.library.opcheck(op, arguments, test_utils=tests)
 
 
 @pytest.mark.skipif(CUDA or INTERPRETED, reason="the GPU tests cover the same cases")
@@ -210,6 +220,17 @@ def test_torch_takes_what_the_kernels_do_not() -> None:
     x, weight, bias = torch.randn(2, 5, 9, 9), torch.randn(7, 5, 3, 3), torch.randn(7)
     assert torch.equal(conv2d(x, weight, bias, 2, relu=True), plain(x, weight, bias, 2, True))
     assert torch.equal(conv2d(x, weight), F.conv2d(x, weight))
+    assert torch.equal(conv2d(x, weight, padding=2), F.conv2d(x, weight, padding=2))
+
+
+@pytest.mark.parametrize("C", [1, 3, 64])
+def test_padding_keeps_channels_last_both_ways(C: int) -> None:
+    layout = torch.channels_last
+    x = torch.randn(2, C, 5, 4).to(memory_format=layout).requires_grad_()
+    y = conv._pad(x, 2)
+    assert y.shape == (2, C, 9, 8) and y.is_contiguous(memory_format=layout)
+    (dx,) = torch.autograd.grad(y, x, torch.ones_like(y))
+    assert dx.stride() == x.stride()
 
 
 @pytest.mark.gpu
@@ -310,7 +331,7 @@ def test_unfolded_on_the_cpu_is_as_exact_as_the_library(
 
     truth = results(F.conv2d, *(x.detach().double().requires_grad_() for x in inputs))
     with torch.autocast("cpu", torch.bfloat16):
-        assert conv._kind(*inputs[:2], stride, torch.bfloat16) == "unfolded"
+        assert conv._kind(*inputs[:2], 0, torch.bfloat16) == "unfolded"
         ours, library = results(conv2d, *inputs), results(F.conv2d, *inputs)
     for exact, x, y in zip(truth, ours, library, strict=True):
         error, allowed = ((z.double() - exact).norm() / exact.norm() for z in (x, y))

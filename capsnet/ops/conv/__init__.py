@@ -1,4 +1,4 @@
-"""Convolution without padding, by kernels of our own where they were measured to win.
+"""Convolution by kernels of our own where they were measured to win.
 
 y = conv2d(x, weight, bias, stride=2, relu=True)
 
@@ -25,32 +25,39 @@ TRITON = find_spec("triton") is not None and torch.__version__ >= "2.8"
 
 
 def conv2d(
-    x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: int = 1, relu: bool = False
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: int = 1,
+    relu: bool = False,
+    padding: int = 0,
 ) -> Tensor:
     """Return y [N, O, OH, OW] of x [N, C, H, W], weight [O, C, KH, KW] and bias [O].
 
-    y = x * weight + bias, then max(y, 0) with relu: F.conv2d in all but speed. The faster kernels
-    give channels-last tensors, and expect them; they take half precision, or autocast to it.
+    y = x * weight + bias, then max(y, 0) with relu; x has a border of `padding` zeros: F.conv2d in
+    all but speed. The faster kernels give channels-last tensors, and expect them; they take half
+    precision, or autocast to it.
     """
     dtype = _compute_dtype(x)
-    kind = _kind(x, weight, stride, dtype)
+    kind = _kind(x, weight, padding, dtype)
     if kind == "wide":
         from capsnet.ops.conv import wide
 
-        packed = wide.pack(weight, dtype)
-        return wide.conv_wide(x.to(dtype), weight, packed, bias, stride, relu)
+        x = x.to(dtype)
+        padded, packed = _pad(x.detach(), padding), wide.pack(weight, dtype)
+        return wide.conv_wide(x, weight, padded, packed, bias, stride, relu)
     if kind == "narrow":
         from capsnet.ops.conv import narrow
 
         packed = narrow.pack(weight, dtype)
-        return narrow.conv_narrow(x, weight, packed, bias, stride, relu)[0]
+        return narrow.conv_narrow(_pad(x, padding), weight, packed, bias, stride, relu)[0]
     if kind == "unfolded":
         from capsnet.ops.conv.unfolded import conv_unfolded
 
         y = conv_unfolded(x.to(dtype), weight, stride)
         y = y if bias is None else y + bias.to(dtype).view(-1, 1, 1)
     else:
-        y = F.conv2d(x, weight, bias, stride)
+        y = F.conv2d(x, weight, bias, stride, padding)
     return F.relu(y) if relu else y
 
 
@@ -60,15 +67,22 @@ def _compute_dtype(x: Tensor) -> torch.dtype:
     return x.dtype
 
 
+def _pad(x: Tensor, padding: int) -> Tensor:
+    return F.pad(x, [padding] * 4) if padding else x
+
+
 def _kind(
-    x: Tensor, weight: Tensor, stride: int, dtype: torch.dtype
+    x: Tensor, weight: Tensor, padding: int, dtype: torch.dtype
 ) -> Literal["wide", "narrow", "unfolded", "torch"]:
     """Return which kernels are the fastest for this convolution."""
     O, C, KH, KW = weight.shape
-    fits = x.dim() == 4 and x.shape[1] == C and x.shape[2] >= KH and x.shape[3] >= KW
+    room = 2 * padding
+    fits = x.dim() == 4 and x.shape[1] == C
+    fits = fits and x.shape[2] + room >= KH and x.shape[3] + room >= KW
     half = dtype in (torch.bfloat16, torch.float16)
     if x.device.type == "cpu" and not INTERPRETED:
-        return "unfolded" if fits and dtype == torch.bfloat16 and C >= MIN_CHANNELS else "torch"
+        unfolded = fits and dtype == torch.bfloat16 and C >= MIN_CHANNELS and padding == 0
+        return "unfolded" if unfolded else "torch"
     if not (fits and half and O % 64 == 0 and len(x) >= MIN_BATCH and _device_fits(x)):
         return "torch"
     if C % 64 == 0:

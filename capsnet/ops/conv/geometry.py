@@ -1,4 +1,4 @@
-"""Sizes of a convolution without padding, and tensors seen as matrices over images.
+"""Sizes of a convolution, and tensors seen as matrices over images.
 
 s = shape_of(x, weight, stride); matrix = as_rows(x)  # [N, H * W * C]
 """
@@ -23,16 +23,17 @@ class Shape(NamedTuple):
     KH: int
     KW: int
     stride: int
+    padding: int = 0  # zeros around x that are not part of H and W
 
     @property
     def OH(self) -> int:
         """Height of the output."""
-        return (self.H - self.KH) // self.stride + 1
+        return (self.H + 2 * self.padding - self.KH) // self.stride + 1
 
     @property
     def OW(self) -> int:
         """Width of the output."""
-        return (self.W - self.KW) // self.stride + 1
+        return (self.W + 2 * self.padding - self.KW) // self.stride + 1
 
     @property
     def positions(self) -> int:

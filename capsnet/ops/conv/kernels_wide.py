@@ -128,13 +128,14 @@ def taps(at, OUT: tl.constexpr, K: tl.constexpr, STRIDE: tl.constexpr):
 def dgrad_pass(
     dy, w, dx, order_ptr, tiles_n,
     W: tl.constexpr, C: tl.constexpr, O: tl.constexpr, OH: tl.constexpr, OW: tl.constexpr,
-    KH: tl.constexpr, KW: tl.constexpr, STRIDE: tl.constexpr,
+    KH: tl.constexpr, KW: tl.constexpr, STRIDE: tl.constexpr, PAD: tl.constexpr,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
 ):  # fmt: skip
     """Write dx[n, q, c] = sum over taps t and o of dy[n, (q - t) / STRIDE, o] w[o, t, c].
 
-    Only the taps that reach pixel q are visited. order lists the pixels, those with most taps
-    first, so that short tiles fill the end.
+    Only the taps that reach pixel q are visited; positions and taps count from the padding's
+    corner, pixels from the image's. order lists the pixels, those with most taps first, so that
+    short tiles fill the end.
     """
     BLOCKS: tl.constexpr = O // BK
     tiles_c: tl.constexpr = C // BN
@@ -142,7 +143,7 @@ def dgrad_pass(
     pixel = tl.load(order_ptr + pid // (tiles_n * tiles_c))
     n0 = pid // tiles_c % tiles_n * BM
     c0 = pid % tiles_c * BN
-    row, column = pixel // W, pixel % W
+    row, column = pixel // W + PAD, pixel % W + PAD
     ky, count_y = taps(row, OH, KH, STRIDE)
     kx, count_x = taps(column, OW, KW, STRIDE)
     acc = tl.zeros([BM, BN], tl.float32)

@@ -1,6 +1,6 @@
 """Convolution with many channels in and out, in Triton: forward, input and weight gradient.
 
-y = conv_wide(x, weight, packed, bias, stride, relu), packed = pack(weight, x.dtype)
+y = conv_wide(x, weight, padded, packed, bias, stride, relu), packed = pack(weight, x.dtype)
 
 Half-precision operands, fp32 sums in a fixed order, weight gradients straight from the fp32 sums.
 The kernels (kernels_wide.py) are matrix products over images at a fixed position; README.md says
@@ -112,14 +112,14 @@ def forward(x: Tensor, packed: Tensor, bias: Tensor, s: Shape, relu: bool, tile:
 
 
 def dgrad(dy: Tensor, packed: Tensor, s: Shape, tile: Tile) -> Tensor:
-    """Return dx [N, H * W * C] of dy [N, positions * O]."""
+    """Return dx [N, H * W * C] of dy [N, positions * O]; nothing is computed for the padding."""
     tile = tile.of(s.N, s.C, s.O)
     dx = dy.new_empty(s.N, s.H * s.W * s.C)
     tiles_n = triton.cdiv(s.N, tile.BM)
     kernels.dgrad_pass[(s.H * s.W * tiles_n * (s.C // tile.BN),)](
         blocks(dy, tile.BM, tile.BK), blocks(packed, tile.BK, tile.BN),
         blocks(dx, tile.BM, tile.BN), _pixel_order(s._replace(N=1), dy.device), tiles_n,
-        **s.sizes, OH=s.OH, **tile.options,
+        **s.sizes, OH=s.OH, PAD=s.padding, **tile.options,
     )  # fmt: skip
     return dx
 
@@ -159,39 +159,54 @@ def bias_grad(dy: Tensor, O: int) -> Tensor:
 
 @torch.library.custom_op("capsnet::conv_wide", mutates_args=())
 def conv_wide(
-    x: Tensor, weight: Tensor, packed: Tensor, bias: Tensor | None, stride: int, relu: bool
+    x: Tensor,
+    weight: Tensor,
+    padded: Tensor,
+    packed: Tensor,
+    bias: Tensor | None,
+    stride: int,
+    relu: bool,
 ) -> Tensor:
     """Return x [N, C, H, W] * weight [O, C, KH, KW] + bias, channels-last, in the dtype of x.
 
-    packed = pack(weight, x.dtype) is what is multiplied; weight itself only gets the gradient.
+    What is multiplied is padded, x with as many zeros on each of its four sides, and
+    packed = pack(weight, x.dtype); x and weight themselves only get the gradients.
     """
-    s = shape_of(x, weight, stride)
+    s = shape_of(padded, weight, stride)
     if bias is None:
         bias = x.new_zeros(s.O)
     with device_of(x):
-        y = forward(as_rows(x), packed, bias.contiguous(), s, relu, FORWARD)
+        y = forward(as_rows(padded), packed, bias.contiguous(), s, relu, FORWARD)
     return as_images(y, s.O, s.OH, s.OW)
 
 
 @conv_wide.register_fake
 def _(
-    x: Tensor, weight: Tensor, packed: Tensor, bias: Tensor | None, stride: int, relu: bool
+    x: Tensor,
+    weight: Tensor,
+    padded: Tensor,
+    packed: Tensor,
+    bias: Tensor | None,
+    stride: int,
+    relu: bool,
 ) -> Tensor:
-    s = shape_of(x, weight, stride)
+    s = shape_of(padded, weight, stride)
     return as_images(x.new_empty(s.N, s.positions * s.O), s.O, s.OH, s.OW)
 
 
 @torch.library.custom_op("capsnet::conv_wide_dgrad", mutates_args=())
-def conv_wide_dgrad(dy: Tensor, packed: Tensor, size: list[int], stride: int) -> Tensor:
+def conv_wide_dgrad(
+    dy: Tensor, packed: Tensor, size: list[int], stride: int, padding: int
+) -> Tensor:
     """Return dx [N, C, H, W], channels-last, of dy [N, O, OH, OW]; size is [C, H, W, KH, KW]."""
     C, H, W, KH, KW = size
-    s = Shape(len(dy), H, W, C, dy.shape[1], KH, KW, stride)
+    s = Shape(len(dy), H, W, C, dy.shape[1], KH, KW, stride, padding)
     with device_of(dy):
         return as_images(dgrad(as_rows(dy), packed, s, DGRAD), C, H, W)
 
 
 @conv_wide_dgrad.register_fake
-def _(dy: Tensor, packed: Tensor, size: list[int], stride: int) -> Tensor:
+def _(dy: Tensor, packed: Tensor, size: list[int], stride: int, padding: int) -> Tensor:
     C, H, W = size[:3]
     return as_images(dy.new_empty(len(dy), H * W * C), C, H, W)
 
@@ -217,23 +232,24 @@ def _(dy: Tensor, x: Tensor, kernel: list[int], stride: int) -> tuple[Tensor, Te
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-    x, weight, packed, bias, ctx.stride, ctx.relu = inputs
-    ctx.save_for_backward(x, packed, output if ctx.relu else None)
-    ctx.kernel, ctx.dtype = list(weight.shape[2:]), weight.dtype
+    x, weight, padded, packed, bias, ctx.stride, ctx.relu = inputs
+    ctx.save_for_backward(padded, packed, output if ctx.relu else None)
+    ctx.size, ctx.dtype = [*x.shape[1:], *weight.shape[2:]], weight.dtype
+    ctx.padding = (padded.shape[2] - x.shape[2]) // 2
     ctx.bias_dtype = None if bias is None else bias.dtype
 
 
 def _backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:
-    x, packed, y = ctx.saved_tensors
+    padded, packed, y = ctx.saved_tensors
     if ctx.relu:
-        dy = dy.where(y > 0, 0)
+        dy = torch.ops.aten.threshold_backward(dy, y, 0)
     dx = dw = db = None
     if ctx.needs_input_grad[0]:
-        dx = conv_wide_dgrad(dy, packed, [*x.shape[1:], *ctx.kernel], ctx.stride)
+        dx = conv_wide_dgrad(dy, packed, ctx.size, ctx.stride, ctx.padding)
     if any(ctx.needs_input_grad[1:]):
-        dw, db = conv_wide_wgrad(dy, x, ctx.kernel, ctx.stride)
+        dw, db = conv_wide_wgrad(dy, padded, ctx.size[3:], ctx.stride)
         dw, db = dw.to(ctx.dtype), None if ctx.bias_dtype is None else db.to(ctx.bias_dtype)
-    return dx, dw, None, db, None, None
+    return dx, dw, None, None, db, None, None
 
 
 conv_wide.register_autograd(_backward, setup_context=_save)
@@ -250,6 +266,6 @@ def _pixel_order(s: Shape, device: torch.device) -> Tensor:
     counts = torch.nn.functional.conv_transpose2d(
         torch.ones(1, 1, s.OH, s.OW), torch.ones(1, 1, s.KH, s.KW), stride=s.stride
     )
-    right, bottom = s.W - counts.shape[3], s.H - counts.shape[2]
-    counts = torch.nn.functional.pad(counts, (0, right, 0, bottom)).flatten()
+    right, bottom = s.W + s.padding - counts.shape[3], s.H + s.padding - counts.shape[2]
+    counts = torch.nn.functional.pad(counts, (-s.padding, right, -s.padding, bottom)).flatten()
     return counts.argsort(descending=True, stable=True).int().to(device)
