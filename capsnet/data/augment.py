@@ -1,4 +1,4 @@
-"""Moving images about on the device: exact integer shifts, and one bilinear affine warp.
+"""Moving images about on the device: exact integer shifts, and one bilinear warp.
 
 All random numbers of an epoch are drawn beforehand; what is here is a pure function of them.
 
@@ -30,15 +30,18 @@ class Augment:
     """Fraction by which height and width, each by itself, grow or shrink."""
     shear: float = 0.0
     """Horizontal pixels per vertical pixel, to either side."""
+    elastic: float = 0.0
+    """Standard deviation, in pixels, of each pixel's own displacement; see elastic.py."""
 
     def __post_init__(self) -> None:
-        if min(self.shift, self.rotate, self.scale, self.shear) < 0 or self.scale >= 1:
+        least = min(self.shift, self.rotate, self.scale, self.shear, self.elastic)
+        if least < 0 or self.scale >= 1:
             raise UserError(f"{self} is impossible; use values from 0 on, and a scale below 1.")
 
     @property
-    def affine(self) -> bool:
+    def warps(self) -> bool:
         """Whether the movement needs interpolation."""
-        return bool(self.rotate or self.scale or self.shear)
+        return bool(self.rotate or self.scale or self.shear or self.elastic)
 
 
 def place(images: Tensor, shift: Tensor, size: Size) -> Tensor:
@@ -88,12 +91,17 @@ def affine_theta(A: Tensor, shift: Tensor, inner: Size, outer: Size) -> Tensor:
     return in_scale * torch.cat([inverse, offset], 2) * out_scale
 
 
-def warp(images: Tensor, theta: Tensor, size: Size) -> Tensor:
-    """Warp float images [N, C, h, w] by theta [N, 2, 3], bilinear, black outside: [N, C, H, W]."""
+def warp(images: Tensor, theta: Tensor, size: Size, field: Tensor | None = None) -> Tensor:
+    """Warp float images [N, C, h, w] by theta [N, 2, 3], bilinear, black outside: [N, C, H, W].
+
+    A field [N, H, W, 2] (x, y) is added to where in the input, -1..1, each output pixel looks.
+    """
     height, width = size
     x = (torch.arange(width, device=theta.device) * 2 + 1) / width - 1
     y = (torch.arange(height, device=theta.device) * 2 + 1) / height - 1
     # Written out rather than F.affine_grid, whose matmul may run in TF32 or bf16.
     column = theta[:, None, None]
     grid = column[..., 0] * x[:, None] + column[..., 1] * y[:, None, None] + column[..., 2]
+    if field is not None:
+        grid = grid + field
     return F.grid_sample(images, grid, padding_mode="zeros", align_corners=False)

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from capsnet.data.augment import Augment, affine_theta, linear_map, place, warp
 from capsnet.data.datasets import Split
+from capsnet.data.elastic import draw_knots, spline_basis, spline_field
 from capsnet.errors import UserError
 
 Plan = dict[str, Tensor]
@@ -87,9 +88,14 @@ class ImageStream(Stream):
         self.augment = augment
         self.num_samples = len(split)
         self.image_shape = canvas_shape(split, canvas)
+        if augment is not None and augment.elastic:
+            self.basis = spline_basis(self.image_shape[1:]).to(self.device)
 
     def plan(self, generator: torch.Generator | None) -> Plan:
-        """Draw "index" [M] and "shift" [M, 2] or "theta" [M, 2, 3]; None is in order, unmoved."""
+        """Draw "index" [M] and "shift" [M, 2], or "theta" [M, 2, 3] and, if elastic, "knots".
+
+        Without a generator all images come in order and unmoved.
+        """
         num, device = self.num_samples, self.device
         if generator is None:
             return {"index": torch.arange(num, device=device)}
@@ -98,7 +104,7 @@ class ImageStream(Stream):
             return plan
         reach = self.augment.shift
         shift = torch.randint(-reach, reach + 1, (num, 2), generator=generator, device=device)
-        if not self.augment.affine:
+        if not self.augment.warps:
             return plan | {"shift": shift}
         spread = torch.rand(num, 4, generator=generator, device=device) * 2 - 1
         A = linear_map(
@@ -106,8 +112,11 @@ class ImageStream(Stream):
             scale=1 + spread[:, 1:3] * self.augment.scale,
             shear=spread[:, 3] * self.augment.shear,
         )
-        theta = affine_theta(A, shift.flip(1), self.split.image_shape[1:], self.image_shape[1:])
-        return plan | {"theta": theta}
+        inner = self.split.image_shape[1:]
+        plan["theta"] = affine_theta(A, shift.flip(1), inner, self.image_shape[1:])
+        if self.augment.elastic:
+            plan["knots"] = draw_knots(num, self.augment.elastic, inner, generator)
+        return plan
 
     def batch(self, plan: Plan) -> Batch:
         """Make the batch of a slice of a plan; its only part is the image itself."""
@@ -115,7 +124,8 @@ class ImageStream(Stream):
         labels = self.split.labels[plan["index"]]
         size = self.image_shape[1:]
         if "theta" in plan:
-            images = warp(images.float(), plan["theta"], size)
+            field = spline_field(plan["knots"], self.basis) if "knots" in plan else None
+            images = warp(images.float(), plan["theta"], size, field)
         elif "shift" in plan:
             images = place(images, plan["shift"], size)
         elif size != images.shape[2:]:

@@ -70,6 +70,8 @@ class TrainConfig:
     """Random change of scale, as a fraction up and down."""
     shear: float = 0.0
     """Random shear, each direction."""
+    elastic: float = 0.0
+    """Random bending: the standard deviation in pixels of every pixel's displacement."""
     num_samples: int | None = None
     """Training images to use, evenly over the classes, or overlapping pairs to draw per epoch."""
 
@@ -110,6 +112,7 @@ class TrainConfig:
         _require(self.holdout > 0 or self.final_split == "test", "final-split needs a holdout")
         _require(self.shift is None or self.shift >= 0, "shift must not be negative")
         _require(0 <= self.scale < 1, "scale must be at least 0 and less than 1")
+        _require(self.elastic >= 0, "elastic must not be negative")
 
     @property
     def folder(self) -> Path:
@@ -126,12 +129,15 @@ class TrainConfig:
 
 
 def differences(config: TrainConfig, saved: dict[str, Any]) -> list[str]:
-    """Return what a continuation would change against the saved config, as 'name: old -> new'."""
-    current = config.to_json()
+    """Return what a continuation would change against the saved config, as 'name: old -> new'.
+
+    Settings added since the config was saved were at their default.
+    """
+    current, saved = config.to_json(), TrainConfig().to_json() | saved
     return [
-        f"{f.name}: {saved.get(f.name)} -> {current[f.name]}"
+        f"{f.name}: {saved[f.name]} -> {current[f.name]}"
         for f in fields(config)
-        if f.name not in _FREE and _plain(current[f.name]) != _plain(saved.get(f.name))
+        if f.name not in _FREE and _plain(current[f.name]) != _plain(saved[f.name])
     ]
 
 

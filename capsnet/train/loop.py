@@ -213,10 +213,10 @@ def open_stream(config: TrainConfig, split: SplitName, device: torch.device) -> 
     """Return the training, validation or test data of a run; only training data is augmented."""
     augment = None
     if split == "train":
-        asked = config.shift is not None or config.rotate or config.scale or config.shear
+        warp = (config.rotate, config.scale, config.shear, config.elastic)
+        asked = config.shift is not None or any(warp)
         if asked or find_data(config.data)[0].takes_augment:
-            shift = 2 if config.shift is None else config.shift
-            augment = Augment(shift, config.rotate, config.scale, config.shear)
+            augment = Augment(2 if config.shift is None else config.shift, *warp)
     return open_data(
         config.data,
         split,

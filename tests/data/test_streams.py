@@ -24,6 +24,7 @@ STREAMS = {
     "plain": lambda: ImageStream(random_split()),
     "shift": lambda: ImageStream(random_split(), Augment(shift=2)),
     "warp": lambda: ImageStream(random_split(), Augment(2, 15.0, 0.1, 0.1), canvas=11),
+    "elastic": lambda: ImageStream(random_split(), Augment(2, 15.0, elastic=1.0), canvas=11),
     "canvas": lambda: CanvasStream(random_split(), canvas=12),
     "affine": lambda: AffineStream(random_split(), num_samples=37, canvas=14),
     "overlap": lambda: OverlapStream(random_split(), num_samples=37, canvas=12, max_shift=2),
@@ -79,12 +80,13 @@ def test_batch_compiles_as_one_graph(stream):
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-@pytest.mark.parametrize("name", ["plain", "shift", "overlap"])
+@pytest.mark.parametrize("name", ["plain", "shift", "elastic", "overlap"])
 def test_batch_replays_in_a_cuda_graph(name):
     split = random_split().to("cuda")
     stream = {
         "plain": lambda: ImageStream(split, Augment(rotate=5)),
         "shift": lambda: ImageStream(split, Augment(shift=2)),
+        "elastic": lambda: ImageStream(split, Augment(elastic=1.0)),
         "overlap": lambda: OverlapStream(split, num_samples=24, canvas=12, max_shift=2),
     }[name]()
     assert stream.plan(None)["index"].device.type == "cuda"
@@ -109,7 +111,7 @@ def test_every_image_comes_once_per_epoch():
 
 def test_evaluation_is_in_order_and_unmoved():
     split = random_split()
-    for augment in (None, Augment(), Augment(rotate=10)):
+    for augment in (None, Augment(), Augment(rotate=10), Augment(elastic=1)):
         stream = ImageStream(split, augment)
         batch = stream.batch(stream.plan(None))
         assert torch.equal(batch.images, split.images / 255)
@@ -224,3 +226,5 @@ def test_bounds_of_augment_are_checked():
         Augment(shift=-1)
     with pytest.raises(UserError):
         Augment(scale=1.0)
+    with pytest.raises(UserError):
+        Augment(elastic=-0.5)
