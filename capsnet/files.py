@@ -1,8 +1,10 @@
-"""Files appear whole or not at all.
+"""Files appear whole or not at all; processes that share files take turns.
 
 with whole_file("runs/a/weights.safetensors") as temporary: save(temporary)
+with locked(path): change(path)
 """
 
+import fcntl
 import os
 import tempfile
 from collections.abc import Iterator
@@ -48,6 +50,28 @@ def clear_leftovers(folder: Path) -> None:
     """Remove what a process that was killed while writing left in a folder of its own."""
     for path in folder.glob(f"{PREFIX}*"):
         path.unlink(missing_ok=True)
+
+
+@contextmanager
+def locked(path: Path, wait: bool = True) -> Iterator[bool]:
+    """Hold the lock of a file, made if need be; False if not `wait` and another process has it.
+
+    The kernel takes the lock back when the process ends, however it ends.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = path.open("ab")
+    except OSError as error:
+        raise UserError(
+            f"Could not write {path}: {error.strerror}; choose a folder you can write to."
+        ) from error
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+            held = True
+        except BlockingIOError:
+            held = False
+        yield held
 
 
 def append_line(path: Path, line: str) -> None:

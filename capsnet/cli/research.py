@@ -75,6 +75,7 @@ def bench(
 
 def reproduce(
     name: Positional[str],
+    rows: tuple[str, ...] = (),
     seeds: int | None = None,
     minutes: float | None = None,
     results: Path = Path("results"),
@@ -88,12 +89,15 @@ def reproduce(
 ) -> int:
     """Make the runs of a table or figure of the paper that are not made yet.
 
+    Started several times, on one GPU or more, the processes share the runs among them.
+
     Example: capsnet reproduce table1 --minutes 9
 
     Args:
         name: table1, multimnist, affine, few-labels, scrambled, equivariance, tune,
             figure-perturbation, figure-overlap or figure-routing.
-        seeds: Seeds per row; by default the experiment's own number.
+        rows: Names of the only rows to make, as in the table; by default all.
+        seeds: Number of seeds per row, counted from 0; by default the experiment's own.
         minutes: Start no run that is not expected to end in this time; cut off the first if it
             does not. The same command goes on later.
         results: Folder of the results, one line of JSON per run.
@@ -107,11 +111,15 @@ def reproduce(
     """
     from capsnet.experiments.reproduce import reproduce as run
 
-    done = run(name, seeds, minutes, results, runs, data_folder, device, keep, smoke, commit)
+    done = run(
+        name, seeds, minutes, results, runs, data_folder, device, keep, smoke, commit, rows=rows
+    )
+    waiting = done.left > 0 and done.left == done.elsewhere
+    others = ", which other processes are making" if waiting else ""
     show(
         json,
         {"name": name, **done._asdict()},
-        f"{name}: {done.made} made, {done.found} were there already, {done.left} left.",
+        f"{name}: {done.made} made, {done.found} found made already, {done.left} left{others}.",
     )
     return 0
 

@@ -11,6 +11,7 @@ from capsnet.errors import UserError
 from capsnet.experiments.reproduce import (
     DRAWINGS,
     EXPERIMENTS,
+    Summary,
     reproduce,
     run,
 )
@@ -29,6 +30,11 @@ def here(tmp_path):
         "device": "cpu",
         "smoke": True,
     }
+
+
+def folders(runs_folder):
+    """The folders of runs, without that of their locks."""
+    return sorted(p for p in runs_folder.iterdir() if p.name != run.LOCKS)
 
 
 @pytest.fixture
@@ -52,7 +58,7 @@ def trainings(monkeypatch):
 def test_experiment_from_recipes_to_table(name, here, tmp_path, trainings):
     experiment = EXPERIMENTS[name]
     rows = list(experiment.recipes(0))
-    assert reproduce(name, seeds=1, **here) == (len(rows), 0, 0)
+    assert reproduce(name, seeds=1, **here) == Summary(len(rows), 0, 0)
     records = read(here["results_folder"], name)
     assert [r.row for r in records] == rows
     for r in records:
@@ -60,13 +66,13 @@ def test_experiment_from_recipes_to_table(name, here, tmp_path, trainings):
         assert 0 <= r.result["error_percent"] <= 100 and r.seconds > 0
         assert r.device == "cpu" and "torch" in r.versions and r.date.startswith("20")
         assert r.result["epochs"] == 1 and r.result["images_per_second"] > 0
-    assert not list(here["runs_folder"].iterdir())
+    assert not folders(here["runs_folder"])
     results = {other: [] for other in EXPERIMENTS} | {name: records}
     assert experiment.table(results).count("(1) |") >= len(rows)
     if experiment.plot:
         experiment.plot(results).savefig(tmp_path / "plot.png")
     made = len(trainings.seen)
-    assert reproduce(name, seeds=1, **here) == (0, len(rows), 0)
+    assert reproduce(name, seeds=1, **here) == Summary(0, len(rows), 0)
     assert len(trainings.seen) == made
 
 
@@ -94,7 +100,7 @@ def test_killed_in_the_middle_goes_on(here, trainings):
     assert len(read(here["results_folder"], "table1")) == 2
     path = here["results_folder"] / "table1.jsonl"
     path.write_text(path.read_text() + '{"experiment": "tab')  # killed while writing
-    assert reproduce("table1", seeds=1, **here) == (5, 2, 0)
+    assert reproduce("table1", seeds=1, **here) == Summary(5, 2, 0)
     assert len(trainings.seen) == 8
     assert len(read(here["results_folder"], "table1")) == 7
 
@@ -112,14 +118,14 @@ def test_interrupted_run_goes_on_to_the_same_result(here, trainings, monkeypatch
                 signal.raise_signal(signal.SIGINT)
 
     handle = register_module_forward_hook(press_ctrl_c)
-    assert reproduce("scrambled", minutes=1, **here) == (0, 0, 1)
+    assert reproduce("scrambled", minutes=1, **here) == Summary(0, 0, 1)
     handle.remove()
-    (folder,) = here["runs_folder"].iterdir()
+    (folder,) = folders(here["runs_folder"])
     assert (folder / CHECKPOINT).exists() and not here["results_folder"].exists()
-    assert reproduce("scrambled", **here) == (1, 0, 0)
+    assert reproduce("scrambled", **here) == Summary(1, 0, 0)
     assert [c.resume for c in trainings.seen] == [False, True]
     other = here["results_folder"] / "whole"
-    assert reproduce("scrambled", **{**here, "results_folder": other}) == (1, 0, 0)
+    assert reproduce("scrambled", **{**here, "results_folder": other}) == Summary(1, 0, 0)
     cut, whole = (read(f, "scrambled")[0] for f in (here["results_folder"], other))
     for key in ("loss", "epochs", "error_percent", "length_quarters_accepted_at_99"):
         assert cut.result[key] == whole.result[key]
@@ -137,8 +143,8 @@ def test_time_is_up_like_ctrl_c():
 
 def test_budget_starts_nothing_that_will_not_end(here, monkeypatch):
     monkeypatch.setattr(run, "estimate", lambda *_: 60.0)
-    made, found, left = reproduce("scrambled", seeds=2, minutes=0.5, **here)
-    assert (made, found, left) == (1, 0, 3)  # the first of a call is always tried
+    done = reproduce("scrambled", seeds=2, minutes=0.5, **here)
+    assert done == Summary(1, 0, 3)  # the first of a call is always tried
 
 
 def test_estimate_is_that_of_the_row_on_this_device(here):
@@ -155,7 +161,7 @@ def test_other_settings_are_another_run_and_both_stay(here, monkeypatch):
     reproduce("scrambled", seeds=1, **here)
     small = run.small
     monkeypatch.setattr(run, "small", lambda config: replace(small(config), lr=2e-3))
-    assert reproduce("scrambled", seeds=1, **here) == (2, 0, 0)
+    assert reproduce("scrambled", seeds=1, **here) == Summary(2, 0, 0)
     records = read(here["results_folder"], "scrambled")
     assert len(records) == 4
     assert {r.config["lr"] for runs in current(records).values() for r in runs} == {2e-3}
@@ -163,9 +169,9 @@ def test_other_settings_are_another_run_and_both_stay(here, monkeypatch):
 
 def test_kept_run_is_shared_by_experiments(here, trainings):
     reproduce("scrambled", seeds=1, keep=True, **here)
-    before = sorted(p.name for p in here["runs_folder"].iterdir())
+    before = folders(here["runs_folder"])
     assert reproduce("equivariance", seeds=1, keep=True, **here).made == 2
-    assert sorted(p.name for p in here["runs_folder"].iterdir()) == before
+    assert folders(here["runs_folder"]) == before
     assert [c.resume for c in trainings.seen] == [False, False, True, True]
     one, two = (read(here["results_folder"], n)[0] for n in ("scrambled", "equivariance"))
     assert one.result["error_percent"] == two.result["error_percent"]
@@ -179,7 +185,23 @@ def test_diverged_run_is_recorded_and_not_repeated(here, monkeypatch):
     assert records[0].result == {"diverged": True}
     results = {name: [] for name in EXPERIMENTS} | {"scrambled": records}
     assert "1 of 1 runs diverged" in EXPERIMENTS["scrambled"].table(results)
-    assert reproduce("scrambled", seeds=1, **here) == (0, 2, 0)
+    assert reproduce("scrambled", seeds=1, **here) == Summary(0, 2, 0)
+
+
+def test_only_some_rows_are_made(here):
+    assert reproduce("scrambled", seeds=2, rows=("CNN",), **here) == Summary(2, 0, 0)
+    records = read(here["results_folder"], "scrambled")
+    assert [(r.row, r.seed) for r in records] == [("CNN", 0), ("CNN", 1)]
+    assert reproduce("scrambled", seeds=2, rows=("CNN", "CapsNet"), **here) == Summary(2, 2, 0)
+
+
+def test_number_of_seeds_is_that_of_every_row():
+    table1 = EXPERIMENTS["table1"]
+    runs = {(x.row, x.seed) for x in run.plan(table1, 2, False)}
+    assert runs == {(row, seed) for row in table1.recipes(0) for seed in (0, 1)}
+    for row, number in table1.more_seeds.items():
+        own = run.plan(table1, None, False, (row,))
+        assert [(x.row, x.seed) for x in own] == [(row, seed) for seed in range(number)]
 
 
 def test_settings_that_say_where_are_not_recorded():
@@ -191,6 +213,10 @@ def test_mistakes_are_sentences(here):
         reproduce("table2", **here)
     with pytest.raises(UserError, match="greater than 0"):
         reproduce("table1", seeds=0, **here)
+    with pytest.raises(UserError, match="no row 'cnn'; choose from: 'CapsNet', 'CNN'"):
+        reproduce("scrambled", rows=("CNN", "cnn"), **here)
+    with pytest.raises(UserError, match="figure-routing has no rows"):
+        reproduce("figure-routing", rows=("CNN",), **here)
     here["results_folder"].mkdir()
     (here["results_folder"] / "table1.jsonl").write_text("{}\n")
     with pytest.raises(UserError, match=r"Line 1 of .* is not a result"):

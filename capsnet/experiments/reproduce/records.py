@@ -1,10 +1,14 @@
 """Results on disk: one JSON line per finished run in results/NAME.jsonl, only ever added to.
 
+Several processes may add and read at once: a writer holds the lock of the file.
+
 append(folder, record); records = read(folder, "table1")
 """
 
+import fcntl
 import hashlib
 import json
+import os
 import subprocess
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -15,7 +19,7 @@ import torch
 
 import capsnet
 from capsnet.errors import UserError
-from capsnet.files import append_line, write_text
+from capsnet.files import append_line, locked
 from capsnet.train.checkpoint import versions
 from capsnet.train.config import TrainConfig
 
@@ -90,24 +94,27 @@ def _git(folder: Path, *arguments: str) -> str:
 
 def append(folder: Path, record: Record) -> None:
     """Add a run to the results of its experiment."""
-    append_line(folder / f"{record.experiment}.jsonl", json.dumps(asdict(record)))
+    path = folder / f"{record.experiment}.jsonl"
+    with locked(path):
+        mend(path)
+        append_line(path, json.dumps(asdict(record)))
 
 
-def mend(folder: Path, name: str) -> None:
-    """Remove half a line that a process killed while writing has left."""
-    path = folder / f"{name}.jsonl"
-    text = path.read_text(encoding="utf-8") if path.exists() else ""
-    if text and not text.endswith("\n"):
-        write_text(path, text[: text.rfind("\n") + 1])
+def mend(path: Path) -> None:
+    """Remove half a line left by a process killed while writing; the caller holds the lock."""
+    os.truncate(path, path.read_bytes().rfind(b"\n") + 1)
 
 
 def read(folder: Path, name: str) -> list[Record]:
-    """Return all runs of an experiment, oldest first."""
+    """Return all runs of an experiment, oldest first; half a line at the end is none."""
     path = folder / f"{name}.jsonl"
     if not path.exists():
         return []
+    with path.open(encoding="utf-8") as file:
+        fcntl.flock(file, fcntl.LOCK_SH)
+        text = file.read()
     records = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+    for number, line in enumerate(text[: text.rfind("\n") + 1].splitlines(), 1):
         try:
             records.append(Record(**json.loads(line)))
         except (ValueError, TypeError) as error:

@@ -1,7 +1,8 @@
 """Make the runs of an experiment that are not made yet, within a budget of time.
 
 A run that is cut off by the budget or by Ctrl-C leaves a checkpoint in its folder; the next call
-goes on from there. A run that has a line in results/NAME.jsonl is never made again.
+goes on from there. A run that has a line in results/NAME.jsonl is never made again. Processes
+that are given the same folders share the work: who makes a run holds its lock.
 
 summary = reproduce("table1", minutes=9)
 """
@@ -31,12 +32,11 @@ from capsnet.experiments.reproduce.records import (
     describe_machine,
     digest,
     git_commit,
-    mend,
     read,
     same,
     settings,
 )
-from capsnet.files import write_text
+from capsnet.files import locked, write_text
 from capsnet.models.weights import find_model
 from capsnet.train.checkpoint import CHECKPOINT
 from capsnet.train.config import TrainConfig
@@ -44,6 +44,7 @@ from capsnet.train.device import pick_device, pick_precision
 from capsnet.train.loop import Interrupted, train
 
 RECORD = "record.json"  # in the folder of a run that is kept
+LOCKS = ".locks"  # in the folder of all runs: an empty file for each that was ever taken
 SMOKE_IMAGES = 200
 _KEPT = (
     "error_percent",
@@ -56,11 +57,15 @@ _KEPT = (
 
 
 class Summary(NamedTuple):
-    """What a call did: runs made, runs that were there already, runs still to be made."""
+    """What a call did: runs made, runs found made, runs left.
+
+    elsewhere: how many of those left other processes were seen making; there may be more.
+    """
 
     made: int
     found: int
     left: int
+    elsewhere: int = 0
 
 
 class Planned(NamedTuple):
@@ -83,15 +88,18 @@ def reproduce(
     smoke: bool = False,
     commit: str | None = None,
     figures_folder: Path = Path("docs/figures"),
+    rows: tuple[str, ...] = (),
 ) -> Summary:
     """Make the missing runs of the experiment `name`, one JSON line each; or draw a figure.
 
-    seeds: number of seeds per row instead of the experiment's own. minutes: no run is started
-    that is not expected to end in this time, except the first one, which is cut off then. keep:
-    leave the folders of finished runs, with their weights. smoke: a try-out on embedded digits.
-    commit: of the code, where git cannot tell.
+    seeds: number of seeds per row, counted from 0, instead of the experiment's own. minutes: no
+    run is started that is not expected to end in this time, except the first one, which is cut
+    off then. keep: leave the folders of finished runs, with their weights. smoke: a try-out on
+    embedded digits. commit: of the code, where git cannot tell. rows: the only rows to make.
     """
     if name in DRAWINGS:
+        if rows:
+            raise UserError(f"{name} has no rows; leave them out.")
         draw(name, figures_folder)
         return Summary(1, 0, 0)
     if name not in EXPERIMENTS:
@@ -102,53 +110,84 @@ def reproduce(
     experiment = EXPERIMENTS[name]
     machine = describe_machine(pick_device(device))
     commit = commit or git_commit()
-    mend(results_folder, name)
-    records = read(results_folder, name)
-    planned_runs = plan(experiment, seeds, smoke)
-    todo = [x for x in planned_runs if not is_done(x, records)]
-    made = 0
-    for planned in todo:
-        folder = runs_folder / run_name(planned.config)
-        started, earlier = time.monotonic(), seconds_before(folder)
-        if deadline is not None and (made or started >= deadline):
-            guess = estimate(planned, records, machine["device"]) - earlier
-            if started + max(guess, 0) >= deadline:
-                continue  # a shorter one may still fit
-        config = replace(planned.config, out=folder, data_folder=data_folder, device=device)
-        print(f"{name}: {planned.row}, seed {planned.seed}", file=sys.stderr, flush=True)
-        result = make_run(experiment, config, deadline, SMOKE_IMAGES if smoke else None)
-        if result is None:
-            break
-        record = Record(
-            experiment=name,
-            row=planned.row,
-            seed=planned.seed,
-            config=settings(config),
-            result=result,
-            commit=commit,
-            seconds=earlier + time.monotonic() - started,
-            **describe_machine(pick_device(device)),
-        )
-        append(results_folder, record)
-        records.append(record)
-        made += 1
-        if keep:
-            write_text(folder / RECORD, json.dumps(asdict(record), indent=2))
-        else:
-            shutil.rmtree(folder, ignore_errors=True)
+    planned_runs = plan(experiment, seeds, smoke, rows)
+    todo, made = planned_runs, 0
+    while True:
+        records = read(results_folder, name)
+        todo = wanted = [x for x in todo if not is_done(x, records)]
+        now = time.monotonic()
+        if deadline is not None and (made or now >= deadline):
+            known = (records, machine["device"], runs_folder)
+            wanted = [x for x in todo if now + seconds_to_go(x, *known) < deadline]
+        with take(wanted, name, results_folder, runs_folder) as (planned, elsewhere):
+            if planned is None:
+                break
+            folder = runs_folder / run_name(planned.config)
+            started, earlier = time.monotonic(), seconds_before(folder)
+            config = replace(planned.config, out=folder, data_folder=data_folder, device=device)
+            print(f"{name}: {planned.row}, seed {planned.seed}", file=sys.stderr, flush=True)
+            result = make_run(experiment, config, deadline, SMOKE_IMAGES if smoke else None)
+            if result is None:
+                break
+            record = Record(
+                experiment=name,
+                row=planned.row,
+                seed=planned.seed,
+                config=settings(config),
+                result=result,
+                commit=commit,
+                seconds=earlier + time.monotonic() - started,
+                **describe_machine(pick_device(device)),
+            )
+            append(results_folder, record)
+            made += 1
+            todo = [x for x in todo if x is not planned]
+            if keep:
+                write_text(folder / RECORD, json.dumps(asdict(record), indent=2))
+            else:
+                shutil.rmtree(folder, ignore_errors=True)
         gc.collect()  # a captured step holds memory of the device until it is gone
-    return Summary(made, len(planned_runs) - len(todo), len(todo) - made)
+    records = read(results_folder, name)
+    left = sum(not is_done(x, records) for x in planned_runs)
+    return Summary(made, len(planned_runs) - left - made, left, min(elsewhere, left))
 
 
-def plan(experiment: Experiment, seeds: int | None, smoke: bool) -> list[Planned]:
-    """Return all runs, the first seed of every row before the second of any."""
+def plan(
+    experiment: Experiment, seeds: int | None, smoke: bool, rows: tuple[str, ...] = ()
+) -> list[Planned]:
+    """Return all runs, or those of some rows, the first seed of every row before the second."""
+    known = list(experiment.recipes(0))
+    for row in rows:
+        if row not in known:
+            names = ", ".join(f"'{x}'" for x in known)
+            raise UserError(f"{experiment.name} has no row '{row}'; choose from: {names}.")
     most = seeds or max([experiment.seeds, *experiment.more_seeds.values()])
     runs = []
     for seed in range(most):
         for row, config in experiment.recipes(seed).items():
-            if seed < (seeds or experiment.more_seeds.get(row, experiment.seeds)):
+            enough = seeds or experiment.more_seeds.get(row, experiment.seeds)
+            if seed < enough and row in (rows or known):
                 runs.append(Planned(row, seed, small(config) if smoke else config))
     return runs
+
+
+@contextmanager
+def take(
+    runs: list[Planned], name: str, results_folder: Path, runs_folder: Path
+) -> Iterator[tuple[Planned | None, int]]:
+    """Hold the first run that is free, None if none is; and count those that others were making.
+
+    A run is free if no living process makes it and none has made it since the runs were chosen.
+    """
+    elsewhere = 0
+    for planned in runs:
+        with locked(runs_folder / LOCKS / run_name(planned.config), wait=False) as held:
+            if not held:
+                elsewhere += 1
+            elif not is_done(planned, read(results_folder, name)):
+                yield planned, elsewhere
+                return
+    yield None, elsewhere
 
 
 def is_done(planned: Planned, records: list[Record]) -> bool:
@@ -166,6 +205,12 @@ def estimate(planned: Planned, records: list[Record], device: str) -> float:
     known = [r for r in records if r.device == device]
     row = [r.seconds for r in known if r.row == planned.row]
     return median(row) if row else max((r.seconds for r in known), default=0.0)
+
+
+def seconds_to_go(planned: Planned, records: list[Record], device: str, runs_folder: Path) -> float:
+    """Return the seconds a run will take from where it stands."""
+    before = seconds_before(runs_folder / run_name(planned.config))
+    return max(0.0, estimate(planned, records, device) - before)
 
 
 def make_run(
@@ -220,6 +265,8 @@ def interrupt_at(deadline: float | None) -> Iterator[None]:
 
 def seconds_before(folder: Path) -> float:
     """Return the training time of a run's finished epochs, from earlier calls."""
-    log = folder / "log.jsonl"
-    lines = log.read_text(encoding="utf-8").splitlines() if log.exists() else []
+    try:
+        lines = (folder / "log.jsonl").read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:  # nothing done yet, or all of it, by another process, this moment
+        return 0.0
     return float(json.loads(lines[-1])["seconds"]) if lines else 0.0
