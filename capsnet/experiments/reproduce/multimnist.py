@@ -14,7 +14,6 @@ from capsnet.data import OverlapStream, bounding_box_overlap
 from capsnet.experiments.plot import BLUE, GREEN, RED
 from capsnet.experiments.reproduce import markdown
 from capsnet.experiments.reproduce.experiment import Experiment, Trained
-from capsnet.experiments.reproduce.recipes import paper
 from capsnet.experiments.reproduce.records import Results, current, values
 from capsnet.experiments.reproduce.statistics import mean_std, pack
 from capsnet.experiments.reproduce.table1 import BASELINE, IN_THE_PAPER, R1, R3, verdict
@@ -42,7 +41,9 @@ def recipes(seed: int) -> dict[str, TrainConfig]:
             options=options,
             num_samples=PAIRS,
             seed=seed,
-            **{**paper(EPOCHS, PAIRS), "averaging": 0.999},
+            epochs=EPOCHS,
+            batch_size=256,
+            schedule="linear",
         )
         for row, (model, options) in MODELS.items()
     }

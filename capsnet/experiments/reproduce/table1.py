@@ -3,7 +3,6 @@
 The MultiMNIST column comes from the runs of multimnist.py.
 """
 
-from dataclasses import replace
 from typing import Any
 
 from capsnet.experiments.reproduce import markdown
@@ -51,14 +50,12 @@ IN_THE_PAPER = {
 
 def recipes(seed: int) -> dict[str, TrainConfig]:
     """Return the rows of the table."""
-    rows = {
-        row: TrainConfig(model=model, data="mnist", options=options, seed=seed, **paper(EPOCHS))
-        for row, (model, options) in MODELS.items()
-    }
-    mine = ours(EPOCHS_OURS)
-    return rows | {
-        OURS: replace(rows[R3], **mine),
-        BASELINE_OURS: replace(rows[BASELINE], **mine),
+    chosen = ours(EPOCHS_OURS)
+    rows = {row: (*model, paper(EPOCHS)) for row, model in MODELS.items()}
+    rows |= {OURS: (*MODELS[R3], chosen), BASELINE_OURS: (*MODELS[BASELINE], chosen)}
+    return {
+        row: TrainConfig(model=model, data="mnist", options=options, seed=seed, **recipe)
+        for row, (model, options, recipe) in rows.items()
     }
 
 
