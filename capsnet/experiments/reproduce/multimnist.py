@@ -44,6 +44,7 @@ def recipes(seed: int) -> dict[str, TrainConfig]:
             epochs=EPOCHS,
             batch_size=256,
             schedule="linear",
+            compile=True,
         )
         for row, (model, options) in MODELS.items()
     }

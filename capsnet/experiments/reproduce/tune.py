@@ -34,10 +34,8 @@ CANDIDATES: dict[str, dict[str, Any]] = {
     "paper's schedule": {
         name: paper(EPOCHS)[name] for name in ("schedule", "lr_decay", "lr_decay_steps")
     },
-    "cosine schedule": {"schedule": "cosine"},
     "lr 2e-3": {"lr": 2e-3},
     "batch 256": {"batch_size": 256},
-    "average 0.9995": {"averaging": 0.9995},
     "no average": {"averaging": 0.0},
 }
 
