@@ -131,7 +131,10 @@ def test_interrupted_run_goes_on_to_the_same_result(here, trainings, monkeypatch
         assert cut.result[key] == whole.result[key]
 
 
-def test_time_is_up_like_ctrl_c():
+def test_time_is_up_like_ctrl_c(request):
+    # Started in the background of a shell, Python would ignore Ctrl-C from the outset.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
     with pytest.raises(KeyboardInterrupt), run.interrupt_at(time.monotonic() + 0.05):
         for _ in range(500):  # a signal is served between two short waits
             time.sleep(0.01)

@@ -103,6 +103,8 @@ def describe(config: dict[str, Any]) -> str:
         parts.append(f"elastic {config['elastic']:g} px")
     if config["shift"] is not None:
         parts.append(f"shift ±{config['shift']}")
+    if config["reconstruction_weight"] != TrainConfig.reconstruction_weight:
+        parts.append(f"reconstruction weight {config['reconstruction_weight']:g}")
     if config["holdout"]:
         parts.append(f"{config['holdout']:,} training images held out")
     if config.get("stop_at_error") is not None:

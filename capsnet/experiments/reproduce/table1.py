@@ -20,8 +20,8 @@ from capsnet.experiments.reproduce.statistics import (
 )
 from capsnet.train.config import TrainConfig
 
-EPOCHS = 60
-EPOCHS_OURS = 110
+EPOCHS = 50
+EPOCHS_OURS = 150
 
 BASELINE = "baseline CNN"
 R1_PLAIN = "CapsNet, r = 1, no reconstruction"

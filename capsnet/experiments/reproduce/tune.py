@@ -18,6 +18,7 @@ from capsnet.train.config import TrainConfig
 from capsnet.train.objectives import present
 
 EPOCHS = 40
+LONG = 150
 HOLDOUT = 10_000
 
 # What each candidate changes in recipes.start.
@@ -37,6 +38,12 @@ CANDIDATES: dict[str, dict[str, Any]] = {
     "lr 2e-3": {"lr": 2e-3},
     "batch 256": {"batch_size": 256},
     "no average": {"averaging": 0.0},
+    # The second round: what the first left open, trained for long.
+    "long": {"epochs": LONG},
+    "long, lr 2e-3": {"epochs": LONG, "lr": 2e-3},
+    "long, elastic 0.5": {"epochs": LONG, "elastic": 0.5},
+    "long, elastic 0.5, lr 2e-3": {"epochs": LONG, "elastic": 0.5, "lr": 2e-3},
+    "long, affine 10": {"epochs": LONG, "rotate": 10.0, "scale": 0.1, "shear": 0.1},
 }
 
 
