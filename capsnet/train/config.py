@@ -54,6 +54,9 @@ class TrainConfig:
     """Factor of the paper's schedule."""
     lr_decay_steps: int = 2000
     """Steps in which the paper's schedule multiplies once by lr_decay."""
+    warmup_steps: int = 200
+    """First steps, in which the learning rate rises to the schedule's; without them the primary
+    capsules grow to full length at once and stay there. 0: none, as in the paper."""
     averaging: float = 0.999
     """Decay of the running average of the weights, which is then evaluated and kept; 0: none."""
 
@@ -105,6 +108,7 @@ class TrainConfig:
             self.schedule == "paper" or decay == (TrainConfig.lr_decay, TrainConfig.lr_decay_steps),
             "lr-decay and lr-decay-steps are for the schedule 'paper'; leave them out",
         )
+        _require(self.warmup_steps >= 0, "warmup-steps must not be negative")
         _require(0 <= self.averaging < 1, "averaging must be at least 0 and less than 1")
         _require(self.reconstruction_weight >= 0, "reconstruction-weight must not be negative")
         _require(self.holdout >= 0, "holdout must not be negative")

@@ -6,18 +6,13 @@ from capsnet.train.config import TrainConfig
 
 
 def learning_rate(config: TrainConfig, step: int, total_steps: int) -> float:
-    """Return the learning rate of step 0 … total_steps - 1."""
+    """Return the learning rate of step 0 … total_steps - 1: the schedule's, less at the start."""
+    rising = min(1.0, (step + 1) / (config.warmup_steps + 1))
     if config.schedule == "paper":
-        return max(config.lr * config.lr_decay ** (step / config.lr_decay_steps), 1e-6)
+        return rising * max(config.lr * config.lr_decay ** (step / config.lr_decay_steps), 1e-6)
     done = step / total_steps
-    return (
-        config.lr
-        * {
-            "linear": 1 - done,
-            "cosine": (1 + cos(pi * done)) / 2,
-            "constant": 1.0,
-        }[config.schedule]
-    )
+    falling = {"linear": 1 - done, "cosine": (1 + cos(pi * done)) / 2, "constant": 1.0}
+    return rising * config.lr * falling[config.schedule]
 
 
 def average_weight(config: TrainConfig, step: int) -> float:

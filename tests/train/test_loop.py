@@ -9,9 +9,11 @@ from capsnet.data import open_data
 from capsnet.errors import UserError
 from capsnet.models.weights import find_model, load_tensors
 from capsnet.train.checkpoint import CHECKPOINT
+from capsnet.train.config import TrainConfig
 from capsnet.train.evaluate import evaluate
 from capsnet.train.loop import Interrupted, build_model, epoch_plan, open_stream, train
 from capsnet.train.objectives import OBJECTIVES
+from capsnet.train.schedule import learning_rate
 from capsnet.train.step import TrainStep
 
 CNN = {"model": "cnn_small", "options": ("channels=4", "dropout=0.5")}
@@ -233,6 +235,7 @@ def test_overlapping_digits_train_with_two_labels(tiny, changes):
         ("lr_decay", 0.1),
         ("lr_decay_steps", 3),
         ("schedule", "cosine"),
+        ("warmup_steps", 0),
         ("averaging", 0.0),
         ("reconstruction_weight", 0.1),
         ("average_classes", True),
@@ -240,6 +243,7 @@ def test_overlapping_digits_train_with_two_labels(tiny, changes):
         ("rotate", 30.0),
         ("scale", 0.3),
         ("shear", 0.3),
+        ("elastic", 1.0),
         ("batch_size", 30),
         ("num_samples", 40),
         ("seed", 5),
@@ -319,3 +323,20 @@ def test_a_look_at_the_average_leaves_the_last_weights(tiny):
         assert all(torch.equal(p, m) for p, m in zip(step.params, step.average, strict=True))
         assert not torch.equal(step.params[0], last[0])
     assert all(torch.equal(p, q) for p, q in zip(step.params, last, strict=True))
+
+
+@pytest.mark.parametrize(("warmup_steps", "saturated"), [(TrainConfig.warmup_steps, 0), (0, 1)])
+def test_the_warm_up_keeps_the_lengths_of_primary_capsules(warmup_steps, saturated):
+    config = TrainConfig(data="digits", batch_size=16, warmup_steps=warmup_steps)
+    cpu = torch.device("cpu")
+    stream = open_stream(config, "train", cpu)
+    torch.manual_seed(0)
+    model = build_model(config, stream)
+    step = TrainStep(model, stream, config, torch.float32)
+    plan = epoch_plan(stream, 0, 0, 12 * 16)
+    for k in range(12):
+        batch = {name: x[16 * k : 16 * (k + 1)] for name, x in plan.items()}
+        step(batch, learning_rate(config, k, 1000), 1.0)
+    u = model.primary(stream.batch(batch).images)
+    share = (torch.linalg.vector_norm(u, dim=-1) > 0.95).double().mean()
+    assert share == pytest.approx(saturated, abs=0.1)

@@ -9,18 +9,18 @@ from capsnet.train.schedule import average_weight, learning_rate
 
 
 def test_paper_decays_continuously_down_to_a_floor():
-    config = TrainConfig(lr=1e-3)
+    config = TrainConfig(lr=1e-3, warmup_steps=0)
     assert learning_rate(config, 0, 10) == 1e-3
     assert learning_rate(config, 2000, 10) == pytest.approx(1e-3 * 0.96)
     assert learning_rate(config, 1000, 10) == pytest.approx(1e-3 * 0.96**0.5)
     assert learning_rate(config, 10**7, 10) == 1e-6
-    fast = TrainConfig(lr=1.0, lr_decay=0.5, lr_decay_steps=3)
+    fast = TrainConfig(lr=1.0, lr_decay=0.5, lr_decay_steps=3, warmup_steps=0)
     assert learning_rate(fast, 6, 10) == pytest.approx(0.25)
 
 
 @pytest.mark.parametrize("schedule", ["linear", "cosine"])
 def test_linear_and_cosine_end_at_zero(schedule):
-    config = TrainConfig(lr=2.0, schedule=schedule)
+    config = TrainConfig(lr=2.0, schedule=schedule, warmup_steps=0)
     rates = [learning_rate(config, k, 100) for k in range(101)]
     assert rates[0] == 2.0 and rates[100] == pytest.approx(0, abs=1e-12)
     assert rates[50] == pytest.approx(1.0)
@@ -30,8 +30,17 @@ def test_linear_and_cosine_end_at_zero(schedule):
 
 
 def test_constant_is_constant():
-    config = TrainConfig(lr=0.1, schedule="constant")
+    config = TrainConfig(lr=0.1, schedule="constant", warmup_steps=0)
     assert {learning_rate(config, k, 9) for k in range(9)} == {0.1}
+
+
+@pytest.mark.parametrize("schedule", ["paper", "linear", "cosine", "constant"])
+def test_the_rate_rises_evenly_in_the_first_steps_and_then_follows_the_schedule(schedule):
+    config = TrainConfig(schedule=schedule, warmup_steps=9)
+    plain = TrainConfig(schedule=schedule, warmup_steps=0)
+    share = [learning_rate(config, k, 100) / learning_rate(plain, k, 100) for k in range(100)]
+    assert share[:10] == pytest.approx([(k + 1) / 10 for k in range(10)])
+    assert share[10:] == [1.0] * 90
 
 
 def test_average_forgets_the_untrained_weights():
@@ -50,6 +59,7 @@ def test_average_forgets_the_untrained_weights():
         {"lr": float("nan")},
         {"lr_decay": 0.0},
         {"lr_decay_steps": 0},
+        {"warmup_steps": -1},
         {"averaging": 1.0},
         {"reconstruction_weight": -1.0},
         {"holdout": -1},

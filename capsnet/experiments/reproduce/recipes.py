@@ -20,7 +20,8 @@ def paper(
 ) -> dict[str, Any]:
     """Return the paper's recipe, its schedule compressed to `epochs`: as many decays in all.
 
-    Shifts of up to 2 px and the loss are the defaults of training.
+    Shifts of up to 2 px, the loss and a short warm-up, which the paper does not speak of, are the
+    defaults of training.
     """
     steps = epochs * ceil(num_images / batch_size)
     return {
@@ -91,6 +92,8 @@ def describe(config: dict[str, Any]) -> str:
     schedule = f"{config['schedule']} schedule from {config['lr']:g}"
     if config["schedule"] == "paper":
         schedule += f" (× {config['lr_decay']:g} every {config['lr_decay_steps']:,} steps)"
+    if config.get("warmup_steps"):
+        schedule += f" after {config['warmup_steps']:,} steps of warm-up"
     parts.append(schedule)
     if config["averaging"]:
         parts.append(f"weights averaged ({config['averaging']:g})")

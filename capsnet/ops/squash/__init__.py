@@ -2,7 +2,8 @@
 
 v = squash(s)
 
-On a GPU fused.py computes the same function of short vectors in one kernel.
+On a GPU fused.py computes the same function of short vectors in one kernel; torch.compile gets
+torch's own operations, which it merges with what comes before and after.
 """
 
 from importlib.util import find_spec
@@ -19,7 +20,7 @@ HALF = (torch.float16, torch.bfloat16)
 
 def squash(s: Tensor, dim: int = -1) -> Tensor:
     """Return v = (|s|^2 / (1 + |s|^2)) * s / |s| along `dim`; value and gradient at 0 are 0."""
-    if _has_kernels(s, dim):
+    if not torch.compiler.is_compiling() and _has_kernels(s, dim):
         from capsnet.ops.squash.fused import squash_forward
 
         return squash_forward(s)
