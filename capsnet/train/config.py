@@ -55,8 +55,8 @@ class TrainConfig:
     lr_decay_steps: int = 2000
     """Steps in which the paper's schedule multiplies once by lr_decay."""
     warmup_steps: int = 200
-    """First steps, in which the learning rate rises to the schedule's; without them the primary
-    capsules grow to full length at once and stay there. 0: none, as in the paper."""
+    """First steps, half the run at most, in which the learning rate rises to the schedule's;
+    without them the primary capsules grow to full length and stay there. 0: as in the paper."""
     averaging: float = 0.999
     """Decay of the running average of the weights, which is then evaluated and kept; 0: none."""
 

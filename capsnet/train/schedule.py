@@ -7,7 +7,8 @@ from capsnet.train.config import TrainConfig
 
 def learning_rate(config: TrainConfig, step: int, total_steps: int) -> float:
     """Return the learning rate of step 0 … total_steps - 1: the schedule's, less at the start."""
-    rising = min(1.0, (step + 1) / (config.warmup_steps + 1))
+    warmup_steps = min(config.warmup_steps, total_steps // 2)
+    rising = min(1.0, (step + 1) / (warmup_steps + 1))
     if config.schedule == "paper":
         return rising * max(config.lr * config.lr_decay ** (step / config.lr_decay_steps), 1e-6)
     done = step / total_steps

@@ -41,6 +41,8 @@ def test_the_rate_rises_evenly_in_the_first_steps_and_then_follows_the_schedule(
     share = [learning_rate(config, k, 100) / learning_rate(plain, k, 100) for k in range(100)]
     assert share[:10] == pytest.approx([(k + 1) / 10 for k in range(10)])
     assert share[10:] == [1.0] * 90
+    short = [learning_rate(config, k, 8) / learning_rate(plain, k, 8) for k in range(8)]
+    assert short == pytest.approx([0.2, 0.4, 0.6, 0.8, 1, 1, 1, 1])
 
 
 def test_average_forgets_the_untrained_weights():
