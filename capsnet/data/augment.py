@@ -4,6 +4,7 @@ All random numbers of an epoch are drawn beforehand; what is here is a pure func
 
 Usage: moved = place(images, shift, (32, 32))
        warped = warp(images, affine_theta(A, shift, (28, 28), (40, 40)), (40, 40))
+       or, many times: sample(images, affine_grid(theta, *centres)), centres = pixel_centres(…)
 """
 
 import math
@@ -49,18 +50,19 @@ def place(images: Tensor, shift: Tensor, size: Size) -> Tensor:
 
     out[n, :, y + top + dy, x + left + dx] = images[n, :, y, x]; pixels outside are dropped.
     """
-    _, channels, *inner = images.shape
-    rows, in_rows = _source(shift[:, 0], inner[0], size[0])
-    cols, in_cols = _source(shift[:, 1], inner[1], size[1])
-    moved = images.gather(2, rows[:, None, :, None].expand(-1, channels, -1, inner[1]))
-    moved = moved.gather(3, cols[:, None, None, :].expand(-1, channels, size[0], -1))
-    return moved * (in_rows[:, None, :, None] & in_cols[:, None, None, :])
+    framed = F.pad(images, [1, 1, 1, 1])  # with a black frame, which is seen from outside
+    _, channels, height, width = framed.shape
+    rows = _source(shift[:, 0], height, size[0])[:, None, :, None]
+    cols = _source(shift[:, 1], width, size[1])[:, None, None, :]
+    moved = framed.gather(2, rows.expand(-1, channels, -1, width))
+    return moved.gather(3, cols.expand(-1, channels, size[0], -1))
 
 
-def _source(shift: Tensor, inner: int, outer: int) -> tuple[Tensor, Tensor]:
-    """For every output row, which input row [N, outer] it shows and whether there is one."""
-    source = torch.arange(outer, device=shift.device) - (outer - inner) // 2 - shift[:, None]
-    return source.clamp(0, inner - 1), (source >= 0) & (source < inner)
+def _source(shift: Tensor, inner: int, outer: int) -> Tensor:
+    """For every output row, which row of the framed input it shows: [N, outer]."""
+    top = (outer - inner) // 2
+    rows = torch.arange(-top, outer - top, device=shift.device) - shift[:, None]
+    return rows.clamp(0, inner - 1)
 
 
 def linear_map(angle: Tensor, scale: Tensor, shear: Tensor) -> Tensor:
@@ -91,17 +93,24 @@ def affine_theta(A: Tensor, shift: Tensor, inner: Size, outer: Size) -> Tensor:
     return in_scale * torch.cat([inverse, offset], 2) * out_scale
 
 
-def warp(images: Tensor, theta: Tensor, size: Size, field: Tensor | None = None) -> Tensor:
-    """Warp float images [N, C, h, w] by theta [N, 2, 3], bilinear, black outside: [N, C, H, W].
+def warp(images: Tensor, theta: Tensor, size: Size) -> Tensor:
+    """Warp float images [N, C, h, w] by theta [N, 2, 3], bilinear, black outside: [N, C, H, W]."""
+    return sample(images, affine_grid(theta, *pixel_centres(size, theta.device)))
 
-    A field [N, H, W, 2] (x, y) is added to where in the input, -1..1, each output pixel looks.
-    """
-    height, width = size
-    x = (torch.arange(width, device=theta.device) * 2 + 1) / width - 1
-    y = (torch.arange(height, device=theta.device) * 2 + 1) / height - 1
+
+def pixel_centres(size: Size, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Return x [W, 1] and y [H, 1, 1] of the centres of pixels; the edges are -1 and 1."""
+    y, x = ((torch.arange(side, device=device) * 2 + 1) / side - 1 for side in size)
+    return x[:, None], y[:, None, None]
+
+
+def affine_grid(theta: Tensor, x: Tensor, y: Tensor) -> Tensor:
+    """Return where in the input, -1..1, each output pixel looks: theta (x, y, 1) [N, H, W, 2]."""
     # Written out rather than F.affine_grid, whose matmul may run in TF32 or bf16.
-    column = theta[:, None, None]
-    grid = column[..., 0] * x[:, None] + column[..., 1] * y[:, None, None] + column[..., 2]
-    if field is not None:
-        grid = grid + field
+    along_x, along_y, offset = theta[:, None, None].unbind(-1)
+    return along_x * x + along_y * y + offset
+
+
+def sample(images: Tensor, grid: Tensor) -> Tensor:
+    """Return float images [N, C, h, w] as seen through a grid [N, H, W, 2], black outside."""
     return F.grid_sample(images, grid, padding_mode="zeros", align_corners=False)

@@ -51,9 +51,9 @@ class OverlapStream(Stream):
         """Make the batch of a slice of a plan: overlays, both labels, both digits alone."""
         index = plan["index"].flatten()
         digits = place(self.split.images[index], plan["shift"].flatten(0, 1), self.image_shape[1:])
-        parts = digits.view(-1, 2, *self.image_shape).float()
-        images = parts.sum(1).clamp(max=255)
-        return Batch(images / 255, self.split.labels[plan["index"]], parts / 255)
+        parts = digits.view(-1, 2, *self.image_shape) / 255
+        images = parts.sum(1).clamp(max=1)
+        return Batch(images, self.split.labels[plan["index"]], parts)
 
 
 def draw_partners(labels: Tensor, first: Tensor, generator: torch.Generator) -> Tensor:

@@ -13,7 +13,15 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from capsnet.data.augment import Augment, affine_theta, linear_map, place, warp
+from capsnet.data.augment import (
+    Augment,
+    affine_grid,
+    affine_theta,
+    linear_map,
+    pixel_centres,
+    place,
+    sample,
+)
 from capsnet.data.datasets import Split
 from capsnet.data.elastic import draw_knots, spline_basis, spline_field
 from capsnet.errors import UserError
@@ -88,8 +96,11 @@ class ImageStream(Stream):
         self.augment = augment
         self.num_samples = len(split)
         self.image_shape = canvas_shape(split, canvas)
+        size = self.image_shape[1:]
+        if augment is not None and augment.warps:
+            self.centres = pixel_centres(size, self.device)
         if augment is not None and augment.elastic:
-            self.basis = spline_basis(self.image_shape[1:]).to(self.device)
+            self.basis = spline_basis(size).to(self.device)
 
     def plan(self, generator: torch.Generator | None) -> Plan:
         """Draw "index" [M] and "shift" [M, 2], or "theta" [M, 2, 3] and, if elastic, "knots".
@@ -120,15 +131,16 @@ class ImageStream(Stream):
 
     def batch(self, plan: Plan) -> Batch:
         """Make the batch of a slice of a plan; its only part is the image itself."""
-        images = self.split.images[plan["index"]]
+        images = self.split.images[plan["index"]] / 255
         labels = self.split.labels[plan["index"]]
         size = self.image_shape[1:]
         if "theta" in plan:
-            field = spline_field(plan["knots"], self.basis) if "knots" in plan else None
-            images = warp(images.float(), plan["theta"], size, field)
+            grid = affine_grid(plan["theta"], *self.centres)
+            if "knots" in plan:
+                grid = grid + spline_field(plan["knots"], self.basis)
+            images = sample(images, grid)
         elif "shift" in plan:
             images = place(images, plan["shift"], size)
         elif size != images.shape[2:]:
             images = place(images, torch.zeros_like(plan["index"])[:, None].expand(-1, 2), size)
-        images = images.float() / 255
         return Batch(images, labels[:, None], images[:, None])

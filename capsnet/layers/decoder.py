@@ -6,7 +6,6 @@ pixels = Decoder(num_classes=10, dim=16, image_shape=(1, 28, 28))(v, which=label
 from itertools import pairwise
 from math import prod
 
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 
@@ -31,6 +30,6 @@ class Decoder(nn.Module):
 
     def forward(self, v: Tensor, which: Tensor) -> Tensor:
         """Return the pictures of the classes `which`: [N] -> [N, C, H, W], [N, L] -> [N, L, …]."""
-        mask = F.one_hot(which, v.shape[1]).to(v.dtype).unsqueeze(-1)
+        mask = v.new_zeros(*which.shape, v.shape[1], 1).scatter_(-2, which[..., None, None], 1)
         masked = (v if which.dim() == 1 else v.unsqueeze(1)) * mask
         return self.layers(masked.flatten(which.dim())).unflatten(-1, self.image_shape)

@@ -40,7 +40,7 @@ def spread_loss(activations: Tensor, labels: Tensor, margin: float = 0.9) -> Ten
 
 def reconstruction_loss(pixels: Tensor, images: Tensor) -> Tensor:
     """Return the sum over pixels of squared differences, averaged over the first dimension."""
-    return (pixels - images).square().flatten(1).sum(dim=1).mean()
+    return F.mse_loss(pixels, images, reduction="none").flatten(1).sum(dim=1).mean()
 
 
 def class_table(targets: Tensor, like: Tensor) -> Tensor:

@@ -5,6 +5,7 @@ loss, wrong = objective(model, batch, config)
 
 from collections.abc import Callable
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -17,14 +18,17 @@ Objective = Callable[[Classifier, Batch, TrainConfig], tuple[Tensor, Tensor]]
 
 
 def present(labels: Tensor, num_classes: int) -> Tensor:
-    """Return T [N, J], one where a class is among the labels [N, L]."""
-    return F.one_hot(labels, num_classes).amax(dim=1)
+    """Return T [N, J], one where a class is among the labels [N, L] and zero elsewhere."""
+    return torch.zeros(len(labels), num_classes, device=labels.device).scatter_(1, labels, 1)
 
 
 def wrong(lengths: Tensor, labels: Tensor) -> Tensor:
-    """Return [N]: whether the L longest of lengths [N, J] are not just the labels [N, L]."""
-    guess = lengths.topk(labels.shape[1], dim=1).indices
-    return (guess.sort(dim=1).values != labels.sort(dim=1).values).any(dim=1)
+    """Return [N]: whether the L longest of lengths [N, J] are not just the labels [N, L].
+
+    A label that is only as long as another class is wrong.
+    """
+    shortest = lengths.gather(1, labels).amin(dim=1, keepdim=True)
+    return (lengths >= shortest).sum(dim=1) != labels.shape[1]
 
 
 def margin(model: Classifier, batch: Batch, config: TrainConfig) -> tuple[Tensor, Tensor]:
@@ -42,7 +46,7 @@ def margin(model: Classifier, batch: Batch, config: TrainConfig) -> tuple[Tensor
 def cross_entropy(model: Classifier, batch: Batch, config: TrainConfig) -> tuple[Tensor, Tensor]:
     """Return the softmax cross-entropy; with L labels, each has the probability 1 / L."""
     output = model(batch.images)
-    T = present(batch.labels, model.num_classes).float() / batch.labels.shape[1]
+    T = present(batch.labels, model.num_classes) / batch.labels.shape[1]
     return F.cross_entropy(output.v.squeeze(-1), T), wrong(output.lengths, batch.labels)
 
 
@@ -52,7 +56,7 @@ def binary_cross_entropy(
     """Return the sigmoid cross-entropy, summed over classes and averaged over the batch."""
     output = model(batch.images)
     logits = output.v.squeeze(-1)
-    T = present(batch.labels, model.num_classes).float()
+    T = present(batch.labels, model.num_classes)
     loss = F.binary_cross_entropy_with_logits(logits, T, reduction="sum") / len(logits)
     return loss, wrong(output.lengths, batch.labels)
 

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from capsnet.data import Augment, ImageStream, Split
-from capsnet.data.augment import affine_theta, place, warp
+from capsnet.data.augment import affine_grid, affine_theta, pixel_centres, place, sample
 from capsnet.data.digits import load_digits
 from capsnet.data.elastic import KNOTS, SPREAD, draw_knots, spline_basis, spline_field
 from capsnet.errors import UserError
@@ -64,7 +64,8 @@ def test_equal_displacements_are_a_shift_by_as_many_pixels():
     pixels = -shift.flip(1) * torch.tensor([2 / 6, 2 / 7])  # to look left is to move right
     knots = pixels[:, :, None, None].expand(-1, -1, KNOTS, KNOTS)
     field = spline_field(knots, spline_basis((11, 10)))
-    moved = warp(images.float(), unmoved(24, (7, 6), (11, 10)), (11, 10), field)
+    grid = affine_grid(unmoved(24, (7, 6), (11, 10)), *pixel_centres((11, 10), CPU))
+    moved = sample(images.float(), grid + field)
     torch.testing.assert_close(moved, place(images, shift, (11, 10)).float(), atol=1e-2, rtol=0)
 
 

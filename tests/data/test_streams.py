@@ -1,5 +1,6 @@
 import pytest
 import torch
+import torch.nn.functional as F
 
 from capsnet.data import (
     AffineStream,
@@ -10,7 +11,14 @@ from capsnet.data import (
     Split,
 )
 from capsnet.data.affine import ink_boxes
-from capsnet.data.augment import affine_theta, linear_map, place, warp
+from capsnet.data.augment import (
+    affine_grid,
+    affine_theta,
+    linear_map,
+    pixel_centres,
+    place,
+    warp,
+)
 from capsnet.data.digits import load_digits
 from capsnet.errors import UserError
 
@@ -131,6 +139,13 @@ def test_shift_moves_every_pixel_exactly_and_fills_with_black():
         assert torch.equal(out, expected)
 
 
+def test_image_moved_out_of_sight_leaves_black():
+    images = random_split(num=4).images
+    shifts = torch.tensor([[7, 0], [0, -6], [-99, 0], [50, 50]])
+    assert not place(images, shifts, (7, 6)).any()
+    assert place(images, shifts, (21, 18))[:2].any()
+
+
 def test_augmented_batch_is_the_planned_shift():
     split = random_split()
     stream = ImageStream(split, Augment(shift=3))
@@ -158,6 +173,13 @@ def matrix(num, angle=0.0, scale=(1.0, 1.0), shear=0.0):
     return linear_map(
         torch.full((num,), angle), torch.tensor([scale] * num), torch.full((num,), shear)
     )
+
+
+def test_grid_is_that_of_torch():
+    theta = torch.randn(5, 2, 3)
+    exact = F.affine_grid(theta.double(), [5, 1, 7, 6], align_corners=False)
+    grid = affine_grid(theta, *pixel_centres((7, 6), theta.device))
+    torch.testing.assert_close(grid.double(), exact, atol=1e-6, rtol=0)
 
 
 def test_identity_warp_leaves_the_image():

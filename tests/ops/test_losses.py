@@ -12,6 +12,17 @@ def test_margin_by_hand():
     assert margin_loss(lengths, labels).item() == pytest.approx(expected)
 
 
+def test_margin_and_its_gradient_are_equation_4():
+    lengths = torch.rand(50, 7, dtype=torch.float64, requires_grad=True)
+    T = (torch.rand(50, 7) < 0.3).double()
+    present, absent = (0.9 - lengths).clamp(min=0), (lengths - 0.1).clamp(min=0)
+    exact = (T * present**2 + 0.5 * (1 - T) * absent**2).sum(dim=1).mean()
+    loss = margin_loss(lengths, T)
+    torch.testing.assert_close(loss, exact)
+    for ours, truth in zip(*(torch.autograd.grad(x, lengths) for x in (loss, exact)), strict=True):
+        torch.testing.assert_close(ours, truth)
+
+
 def test_margin_is_zero_where_both_margins_are_kept():
     assert margin_loss(torch.tensor([[0.95, 0.05, 0.1]]), torch.tensor([0])) == 0
 
@@ -63,7 +74,9 @@ def test_reconstruction_sums_pixels_and_averages_images():
 @pytest.mark.parametrize("loss", [margin_loss, spread_loss])
 def test_gradients_are_exact(loss):
     lengths = torch.rand(3, 5, dtype=torch.float64, requires_grad=True)
-    assert torch.autograd.gradcheck(lambda x: loss(x, torch.tensor([0, 4, 2])), lengths)
+    labels = torch.tensor([0, 4, 2])
+    assert torch.autograd.gradcheck(lambda x: loss(x, labels), lengths)
+    assert torch.autograd.gradgradcheck(lambda x: loss(x, labels), lengths)
 
 
 def test_batch_mean_makes_copies_count_once():

@@ -105,6 +105,22 @@ def test_right_only_if_the_longest_are_just_the_labels():
     assert wrong(lengths, labels).tolist() == [False, True, False]
 
 
+def test_tie_with_a_label_is_wrong():
+    lengths = torch.tensor([[0.0, 0.0, 0.0], [0.9, 0.9, 0.1], [0.1, 0.9, 0.9]])
+    assert wrong(lengths, torch.tensor([[0], [1], [2]])).all()
+    labels = torch.tensor([[0, 1], [0, 1], [1, 0]])
+    assert wrong(lengths, labels).tolist() == [True, False, True]
+
+
+def test_answer_that_is_no_number_is_wrong():
+    assert wrong(torch.full((1, 3), float("nan")), torch.tensor([[0]])).all()
+
+
+def test_table_has_a_one_for_each_label():
+    T = present(torch.tensor([[2, 0], [1, 1]]), 4)
+    assert T.tolist() == [[1, 0, 1, 0], [0, 1, 0, 0]]
+
+
 def test_evaluation_counts_by_hand(model):
     stream = ImageStream(load_digits("test").subset(range(60)))
     found = evaluate(model, stream, batch_size=7)

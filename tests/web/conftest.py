@@ -31,7 +31,7 @@ CHROMIUM_ARGS = (
 def runs(tmp_path_factory) -> dict[str, str]:
     """The folders of a CapsNet, a CapsNet for overlaps and a CNN that know most digits."""
     folder = tmp_path_factory.mktemp("runs")
-    settings = {"batch_size": 25, "lr": 3e-3, "schedule": "linear", "device": "cpu"}
+    settings = {"batch_size": 25, "lr": 3e-3, "schedule": "linear", "warmup_steps": 20}
     plans = {
         "capsnet": ("capsnet_small", "digits", SMALL, {"num_samples": 2500, "epochs": 4}),
         "overlap": ("capsnet_small", "multidigits", SMALL, {"num_samples": 2500, "epochs": 4}),
@@ -44,8 +44,8 @@ def runs(tmp_path_factory) -> dict[str, str]:
         ),
     }
     for name, (model, data, options, size) in plans.items():
-        out = folder / name
-        train(TrainConfig(model=model, data=data, options=options, out=out, **settings, **size))
+        choice = {"model": model, "data": data, "options": options, "out": folder / name}
+        train(TrainConfig(**choice, **settings, **size, device="cpu"))
     return {name: str(folder / name) for name in plans}
 
 

@@ -93,7 +93,7 @@ def test_tweak_by_click_keyboard_and_chance(visit):
     wait_for_change(page, before)
     page.get_by_label("Range of the sliders").select_option("1")
     assert slider.get_attribute("max") == "1"
-    page.locator(".class-row", has_text="8").click()
+    page.locator(".class-row:has(.class-name:text-is('8'))").click()
     assert winner(page) == "8" and "tweak" not in state_of(page)
 
 
