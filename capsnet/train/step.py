@@ -13,6 +13,7 @@ from torch import Tensor
 
 from capsnet.data import Stream
 from capsnet.models import Classifier
+from capsnet.train.adam import Adam
 from capsnet.train.config import TrainConfig
 from capsnet.train.device import keep_freed_memory
 from capsnet.train.objectives import OBJECTIVES
@@ -40,7 +41,9 @@ class TrainStep:
             keep_freed_memory()
         if self.cuda or precision != torch.float32:
             # The layout the convolutions read: stored so, no weight is moved in a step.
-            model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+            for module in model.modules():
+                if isinstance(module, torch.nn.Conv2d):
+                    module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.autocast = torch.autocast(
             self.device.type, precision, enabled=precision != torch.float32, cache_enabled=False
         )
@@ -48,9 +51,9 @@ class TrainStep:
         self.objective = torch.compile(objective) if config.compile else objective
         self.params: list[Tensor] = list(model.parameters())
         self.lr = torch.tensor(config.lr, device=self.device)
-        self.optimizer = torch.optim.Adam(self.params, self.lr, fused=True, capturable=self.cuda)
         self.average_weight = torch.ones((), device=self.device)
         self.average = [p.detach().clone() for p in self.params] if config.averaging else []
+        self.optimizer = Adam(self.params, self.lr, self.average, self.average_weight)
         self.sums = torch.zeros(3, dtype=torch.float64, device=self.device)  # loss, wrong, images
         self.graph: torch.cuda.CUDAGraph | None = None
         self.inputs: dict[str, Tensor] = {}
@@ -112,9 +115,6 @@ class TrainStep:
         loss.backward()
         self.optimizer.step()
         with torch.no_grad():
-            if self.average:
-                for mean, p in zip(self.average, self.params, strict=True):
-                    mean.lerp_(p, self.average_weight)
             count = errors.new_full((), len(errors), dtype=torch.float64)
             self.sums += torch.stack([loss.detach() * count, errors.sum(), count])
 

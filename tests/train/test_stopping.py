@@ -254,3 +254,16 @@ def test_signal_handlers_are_put_back(tiny):
     before = signal.getsignal(signal.SIGINT)
     train(tiny())
     assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_run_without_pictures_keeps_the_decoder_and_goes_on(tiny, ctrl_c):
+    """The decoder has no gradient then, but a place in the checkpoint."""
+    whole = train(tiny("whole", reconstruction_weight=0.0, averaging=0.9))
+    with ctrl_c(2):
+        train(tiny("parts", reconstruction_weight=0.0, averaging=0.9))
+    train(tiny("parts", reconstruction_weight=0.0, averaging=0.9, resume=True))
+    expected, got = (
+        load_tensors(tiny(name).folder / "weights.safetensors")[0] for name in ("whole", "parts")
+    )
+    assert whole["num_images"] == 1000
+    assert all(torch.equal(x, got[name]) for name, x in expected.items())
