@@ -37,6 +37,9 @@ from capsnet.train.progress import TrainProgress, describe
 from capsnet.train.schedule import average_weight, learning_rate
 from capsnet.train.step import TrainStep
 
+PROBE = 16  # training images whose primary capsules are looked at
+SATURATED = 0.99  # mean length from which a primary capsule says nothing by its length
+
 
 @dataclass(frozen=True)
 class Interrupted:
@@ -105,6 +108,8 @@ class Run:
     def __post_init__(self) -> None:
         self.steps = ceil(self.step.stream.num_samples / self.config.batch_size)
         self.saved = time.monotonic()
+        plan = self.step.stream.plan(None)
+        self.probe = self.step.stream.batch({name: x[:PROBE] for name, x in plan.items()}).images
 
     def go(self) -> bool:
         """Run to the end of the last epoch; False if a signal asked to stop before it."""
@@ -180,6 +185,13 @@ class Run:
             "seconds": self.position.seconds,
         }
         numbers = describe(loss, errors, speed)
+        if isinstance(self.step.model, CapsNet):
+            line["primary_length"] = self.primary_length(self.step.model)
+            if line["primary_length"] > SATURATED and self.position.epoch == 1:
+                progress.note(
+                    "All primary capsules have grown to length 1, which training does not undo; "
+                    "start again with a larger --warmup-steps or a smaller --lr."
+                )
         if self.validation is not None:
             with self.step.averaged():
                 result = evaluate(self.step.model, self.validation, precision=self.step.precision)
@@ -189,6 +201,13 @@ class Run:
         write_log(self.config.folder, self.position)
         self.board.epoch(line)
         progress.epoch_done(self.position.epoch, numbers)
+
+    @torch.no_grad()
+    def primary_length(self, model: CapsNet) -> float:
+        """Return the mean length of the primary capsules for a few training images."""
+        with self.step.autocast:
+            u = model.primary(self.probe)
+        return float(torch.linalg.vector_norm(u.float(), dim=-1).mean())
 
     def save(self) -> None:
         """Write a checkpoint, unless training has gone wrong."""

@@ -52,6 +52,10 @@ class TrainProgress:
         if not self.console.is_terminal:
             print(f"epoch {epoch}/{self.epochs}  {numbers}", file=sys.stderr, flush=True)
 
+    def note(self, text: str) -> None:
+        """Say something that should stay on the screen."""
+        self.console.print(text, soft_wrap=True, highlight=False, markup=False)
+
 
 def describe(loss: float, errors: float, speed: float) -> str:
     """Return loss, error rate and images per second as one short text."""

@@ -341,3 +341,17 @@ def test_the_warm_up_keeps_the_lengths_of_primary_capsules(warmup_steps, saturat
     u = model.primary(stream.batch(batch).images)
     share = (torch.linalg.vector_norm(u, dim=-1) > 0.95).double().mean()
     assert share == pytest.approx(saturated, abs=0.1)
+
+
+@pytest.mark.parametrize("saturated", [False, True])
+def test_capsules_that_lost_their_lengths_are_reported(saturated, tiny, capfd, at_step):
+    def lengthen(model):
+        with torch.no_grad():
+            model.primary_caps.conv.bias.fill_(1e3 if saturated else 0)
+
+    config = tiny(epochs=2, averaging=0.0)
+    with at_step(2, lengthen):
+        train(config)
+    lengths = [line["primary_length"] for line in history(config)]
+    assert (min(lengths) > 0.99) == saturated and max(lengths) <= 1
+    assert capfd.readouterr().err.count("--warmup-steps") == saturated
