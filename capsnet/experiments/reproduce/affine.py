@@ -15,7 +15,7 @@ from capsnet.experiments.reproduce.records import Results, current, values
 from capsnet.experiments.reproduce.statistics import compare, mean_std
 from capsnet.train.config import TrainConfig
 
-EPOCHS = 30
+EPOCHS = 20
 HOLDOUT = 5_000
 STOP_AT_ERROR = 0.8
 VERSIONS = 32  # warps of each test digit
