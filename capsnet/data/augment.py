@@ -33,11 +33,18 @@ class Augment:
     """Horizontal pixels per vertical pixel, to either side."""
     elastic: float = 0.0
     """Standard deviation, in pixels, of each pixel's own displacement; see elastic.py."""
+    warp_share: float = 1.0
+    """Share of the images that are changed in other ways than by a shift."""
 
     def __post_init__(self) -> None:
         least = min(self.shift, self.rotate, self.scale, self.shear, self.elastic)
         if least < 0 or self.scale >= 1:
             raise UserError(f"{self} is impossible; use values from 0 on, and a scale below 1.")
+        if not 0 < self.warp_share <= 1 or (self.warp_share < 1 and not self.warps):
+            raise UserError(
+                "A warp share is above 0 and at most 1, and below 1 only beside a rotation, "
+                "scale, shear or elastic distortion."
+            )
 
     @property
     def warps(self) -> bool:

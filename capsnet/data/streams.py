@@ -118,16 +118,21 @@ class ImageStream(Stream):
         if not self.augment.warps:
             return plan | {"shift": shift}
         spread = torch.rand(num, 4, generator=generator, device=device) * 2 - 1
+        knots = None
+        if self.augment.elastic:
+            knots = draw_knots(num, self.augment.elastic, self.split.image_shape[1:], generator)
+        if self.augment.warp_share < 1:
+            warped = torch.rand(num, generator=generator, device=device) < self.augment.warp_share
+            spread = spread * warped[:, None]
+            knots = None if knots is None else knots * warped[:, None, None, None]
         A = linear_map(
             angle=spread[:, 0] * self.augment.rotate,
             scale=1 + spread[:, 1:3] * self.augment.scale,
             shear=spread[:, 3] * self.augment.shear,
         )
-        inner = self.split.image_shape[1:]
-        plan["theta"] = affine_theta(A, shift.flip(1), inner, self.image_shape[1:])
-        if self.augment.elastic:
-            plan["knots"] = draw_knots(num, self.augment.elastic, inner, generator)
-        return plan
+        size = (self.split.image_shape[1:], self.image_shape[1:])
+        plan["theta"] = affine_theta(A, shift.flip(1), *size)
+        return plan if knots is None else plan | {"knots": knots}
 
     def batch(self, plan: Plan) -> Batch:
         """Make the batch of a slice of a plan; its only part is the image itself."""

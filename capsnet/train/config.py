@@ -75,6 +75,9 @@ class TrainConfig:
     """Random shear, each direction."""
     elastic: float = 0.0
     """Random bending: the standard deviation in pixels of every pixel's displacement."""
+    warp_share: float = 1.0
+    """Share of the training images, others in every epoch, that are rotated, scaled, sheared or
+    bent; the rest is only shifted, and so as sharp as the images of the test."""
     num_samples: int | None = None
     """Training images to use, evenly over the classes, or overlapping pairs to draw per epoch."""
 

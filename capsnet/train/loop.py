@@ -233,9 +233,10 @@ def open_stream(config: TrainConfig, split: SplitName, device: torch.device) -> 
     augment = None
     if split == "train":
         warp = (config.rotate, config.scale, config.shear, config.elastic)
-        asked = config.shift is not None or any(warp)
+        asked = config.shift is not None or any(warp) or config.warp_share < 1
         if asked or find_data(config.data)[0].takes_augment:
-            augment = Augment(2 if config.shift is None else config.shift, *warp)
+            shift = 2 if config.shift is None else config.shift
+            augment = Augment(shift, *warp, warp_share=config.warp_share)
     return open_data(
         config.data,
         split,

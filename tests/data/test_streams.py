@@ -33,6 +33,7 @@ STREAMS = {
     "shift": lambda: ImageStream(random_split(), Augment(shift=2)),
     "warp": lambda: ImageStream(random_split(), Augment(2, 15.0, 0.1, 0.1), canvas=11),
     "elastic": lambda: ImageStream(random_split(), Augment(2, 15.0, elastic=1.0), canvas=11),
+    "half warped": lambda: ImageStream(random_split(), Augment(2, 15.0, warp_share=0.5)),
     "canvas": lambda: CanvasStream(random_split(), canvas=12),
     "affine": lambda: AffineStream(random_split(), num_samples=37, canvas=14),
     "overlap": lambda: OverlapStream(random_split(), num_samples=37, canvas=12, max_shift=2),
@@ -250,3 +251,22 @@ def test_bounds_of_augment_are_checked():
         Augment(scale=1.0)
     with pytest.raises(UserError):
         Augment(elastic=-0.5)
+    for share, rotate in ((0.0, 15.0), (1.1, 15.0), (0.5, 0.0)):
+        with pytest.raises(UserError, match="warp share"):
+            Augment(rotate=rotate, warp_share=share)
+
+
+def test_images_that_are_not_warped_are_shifted_and_sharp():
+    split = load_digits("test").subset(range(200))
+    movement = {"rotate": 15.0, "scale": 0.15, "shear": 0.15, "elastic": 1.0}
+    stream = ImageStream(split, Augment(2, **movement, warp_share=0.7))
+    plan = stream.plan(seeded(1))
+    all_warped = ImageStream(split, Augment(2, **movement)).plan(seeded(1))
+    still = ~plan["knots"].flatten(1).any(1)
+    assert 0.2 < still.float().mean() < 0.4
+    assert torch.equal(plan["index"], all_warped["index"])
+    assert torch.equal(plan["theta"][~still], all_warped["theta"][~still])
+    images = stream.batch(plan).images[still]
+    levels = 255 * images
+    torch.testing.assert_close(levels, levels.round(), atol=1e-3, rtol=0)
+    assert (plan["theta"][still][:, :, :2] == torch.eye(2)).all()

@@ -104,6 +104,8 @@ def describe(config: dict[str, Any]) -> str:
         )
     if config.get("elastic"):
         parts.append(f"elastic {config['elastic']:g} px")
+    if config.get("warp_share", 1) < 1:
+        parts.append(f"these for {config['warp_share']:.0%} of the images")
     if config["shift"] is not None:
         parts.append(f"shift ±{config['shift']}")
     if config["reconstruction_weight"] != TrainConfig.reconstruction_weight:

@@ -61,6 +61,7 @@ THIRD: dict[str, dict[str, Any]] = {
     "warm-up of 1,000 steps, lr 2e-3": {"lr": 2e-3, "warmup_steps": 1_000},
     "warm-up, elastic 0.5": {"elastic": 0.5},
     "warm-up, elastic 0.5, lr 2e-3": {"elastic": 0.5, "lr": 2e-3},
+    "warm-up, half of the images warped": {"warp_share": 0.5},
     "warm-up, shifts only": SHIFTS_ONLY,
     "shared primary capsules": {"options": (SHARED,)},
     "authors' network": {"options": AUTHORS},
