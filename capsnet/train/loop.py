@@ -37,7 +37,7 @@ from capsnet.train.progress import TrainProgress, describe
 from capsnet.train.schedule import average_weight, learning_rate
 from capsnet.train.step import TrainStep
 
-PROBE = 16  # training images whose primary capsules are looked at
+PROBE = 8  # training images whose primary capsules are looked at
 SATURATED = 0.99  # mean length from which a primary capsule says nothing by its length
 
 
