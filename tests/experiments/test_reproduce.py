@@ -16,6 +16,7 @@ from capsnet.experiments.reproduce import (
     run,
 )
 from capsnet.experiments.reproduce.records import WHERE, current, read, settings
+from capsnet.experiments.reproduce.table1 import IN_THE_PAPER
 from capsnet.models import CapsNet
 from capsnet.train import config as train_config
 from capsnet.train.checkpoint import CHECKPOINT
@@ -86,11 +87,14 @@ def test_rows_of_an_experiment_differ_and_seeds_too(name):
 
 def test_rows_of_table_1_share_the_paper_recipe():
     recipes = EXPERIMENTS["table1"].recipes(0)
-    paper = [c for row, c in recipes.items() if "our recipe" not in row]
+    paper = [c for row, c in recipes.items() if row in IN_THE_PAPER]
+    assert len(paper) == 5
     assert len({json.dumps(settings(replace(c, model="", options=()))) for c in paper}) == 1
     assert paper[0].lr_decay ** (paper[0].epochs * 469 / paper[0].lr_decay_steps) == pytest.approx(
         0.96**150, rel=0.05
     )
+    released = recipes["CapsNet as in the authors' code"]
+    assert (released.epochs * 469, released.lr_decay_steps) == (300_160, 2_001)
 
 
 def test_killed_in_the_middle_goes_on(here, trainings):
@@ -100,9 +104,9 @@ def test_killed_in_the_middle_goes_on(here, trainings):
     assert len(read(here["results_folder"], "table1")) == 2
     path = here["results_folder"] / "table1.jsonl"
     path.write_text(path.read_text() + '{"experiment": "tab')  # killed while writing
-    assert reproduce("table1", seeds=1, **here) == Summary(5, 2, 0)
-    assert len(trainings.seen) == 8
-    assert len(read(here["results_folder"], "table1")) == 7
+    assert reproduce("table1", seeds=1, **here) == Summary(6, 2, 0)
+    assert len(trainings.seen) == 9
+    assert len(read(here["results_folder"], "table1")) == 8
 
 
 def test_interrupted_run_goes_on_to_the_same_result(here, trainings, monkeypatch):

@@ -13,6 +13,8 @@ from capsnet.train.config import TrainConfig
 BATCH_SIZE = 128
 DECAYS = 300_000 // 2_000
 MNIST_IMAGES = 60_000
+# Their network (docs/deviations.md).
+AUTHORS = ("primary_routed=True", "routing_bias=True", "init=authors")
 
 
 def paper(

@@ -10,7 +10,7 @@ import torch
 
 from capsnet.experiments.reproduce import markdown
 from capsnet.experiments.reproduce.experiment import Experiment, Trained
-from capsnet.experiments.reproduce.recipes import paper, start
+from capsnet.experiments.reproduce.recipes import AUTHORS, paper, start
 from capsnet.experiments.reproduce.records import Record, Results, current, values
 from capsnet.experiments.reproduce.statistics import mean_std
 from capsnet.ops import margin_loss
@@ -24,8 +24,6 @@ HOLDOUT = 10_000
 AFFINE_10 = {"rotate": 10.0, "scale": 0.1, "shear": 0.1}
 AFFINE_20 = {"rotate": 20.0, "scale": 0.2, "shear": 0.2}
 SHIFTS_ONLY = {"rotate": 0.0, "scale": 0.0, "shear": 0.0}
-SHARED = "primary_routed=True"
-AUTHORS = (SHARED, "routing_bias=True", "init=authors")
 
 # What each candidate changes in recipes.start. The first round; without a warm-up, whose need was
 # seen only afterwards (docs/decisions/0006-warm-up.md).
@@ -62,8 +60,9 @@ THIRD: dict[str, dict[str, Any]] = {
     "warm-up, elastic 0.5": {"elastic": 0.5},
     "warm-up, elastic 0.5, lr 2e-3": {"elastic": 0.5, "lr": 2e-3},
     "warm-up, half of the images warped": {"warp_share": 0.5},
+    "half of the images warped": {"warp_share": 0.5, "warmup_steps": 0},
     "warm-up, shifts only": SHIFTS_ONLY,
-    "shared primary capsules": {"options": (SHARED,)},
+    "shared primary capsules": {"options": AUTHORS[:1]},
     "authors' network": {"options": AUTHORS},
     "authors' network and loss": {"options": AUTHORS, "average_classes": True},
 }
