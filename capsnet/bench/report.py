@@ -59,18 +59,22 @@ def table(result: dict[str, Any]) -> str:
     return "\n".join(f"| {line} |" for line in lines)
 
 
-def bench_blocks(results_folder: Path) -> dict[str, str]:
-    """Return the last result of each benchmark and device in bench.jsonl as a page shows it."""
+def last_benches(results_folder: Path) -> dict[str, dict[str, Any]]:
+    """Return the last result of each benchmark and device in bench.jsonl, as bench/KIND/gpu."""
     path = results_folder / "bench.jsonl"
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    blocks = {}
-    for result in map(json.loads, lines):
-        cpu = result["device"] == "cpu"
-        place = f"CPU, {result['threads']} threads" if cpu else f"One {result['device']}"
-        made = f"{place}, torch {result['versions']['torch']}; `capsnet bench {result['bench']}`:"
-        name = f"bench/{result['bench']}/{'cpu' if cpu else 'gpu'}"
-        blocks[name] = f"{made}\n\n{table(result)}"
-    return blocks
+    return {
+        f"bench/{result['bench']}/{'cpu' if result['device'] == 'cpu' else 'gpu'}": result
+        for result in map(json.loads, lines)
+    }
+
+
+def bench_block(result: dict[str, Any]) -> str:
+    """Return a result as a page shows it."""
+    cpu = result["device"] == "cpu"
+    place = f"CPU, {result['threads']} threads" if cpu else f"One {result['device']}"
+    made = f"{place}, torch {result['versions']['torch']}; `capsnet bench {result['bench']}`:"
+    return f"{made}\n\n{table(result)}"
 
 
 def _flat(row: dict[str, Any]) -> dict[str, Any]:

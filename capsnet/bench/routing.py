@@ -100,6 +100,7 @@ def _rows(
         "fused": lambda u, W: route(u, W, "fused"),
     }
     if compiled:
+        torch.compiler.reset()  # after eight sizes of one function it would give up silently
         variants["compiled reference"] = torch.compile(variants["reference"], dynamic=False)
     cuda = device.type == "cuda"
     # Per step and image: 5 products of this size forward and 12 backward (routing/README.md).

@@ -28,6 +28,9 @@ def draw_speed(result: dict[str, Any]) -> Figure:
                 if points:
                     axis.plot(*zip(*points, strict=True), "o-", color=colour, label=variant)
             axis.set(xscale="log", yscale="log", xlabel=against, ylabel=label)
+            sizes = sorted({r[against] for r in result["rows"]})
+            axis.set_xticks(sizes, [f"{size:,}" for size in sizes], minor=False)
+            axis.minorticks_off()
             axis.set_title(f"forward + backward, {other} {fixed}", fontsize=9)
     axes[0, 0].legend()
     return figure

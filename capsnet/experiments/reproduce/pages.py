@@ -11,13 +11,16 @@ import hashlib
 import json
 import os
 import re
+from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from matplotlib.figure import Figure
 from PIL import Image, UnidentifiedImageError
 
-from capsnet.bench.report import bench_blocks
+from capsnet.bench.report import bench_block, last_benches
 from capsnet.errors import UserError, unknown_name
 from capsnet.experiments.reproduce import markdown
 from capsnet.experiments.reproduce.catalogue import EXPERIMENTS
@@ -25,6 +28,7 @@ from capsnet.experiments.reproduce.experiment import Experiment
 from capsnet.experiments.reproduce.figures import DRAWINGS
 from capsnet.experiments.reproduce.records import Record, Results, current, read
 from capsnet.experiments.reproduce.shipping import PAGE, cards_page
+from capsnet.experiments.speed import draw_speed
 from capsnet.files import whole_file, write_text
 
 FIGURES = Path("docs/figures")
@@ -36,21 +40,36 @@ _START = re.compile(r"<!-- results:(\S+) -->")
 def report(results_folder: Path, root: Path, check: bool = False) -> list[Path]:
     """Bring all pages and plots up to date; return those that were not. check: change nothing."""
     results = {name: read(results_folder, name) for name in EXPERIMENTS}
+    benches = last_benches(results_folder)
     stale = []
-    for name, experiment in EXPERIMENTS.items():
+    for name, (source, draw) in wanted_plots(results, benches).items():
         path = root / FIGURES / f"{name}.png"
-        source = results_digest(results[name])
-        if experiment.plot and results[name] and source_of(path) != source:
+        if source_of(path) != source:
             stale.append(path)
             if not check:
-                save_plot(experiment.plot(results), path, source)
-    benches = bench_blocks(results_folder)
-    for path, text in wanted_pages(results, benches, root).items():
+                save_plot(draw(), path, source)
+    blocks = {name: bench_block(result) for name, result in benches.items()}
+    for path, text in wanted_pages(results, blocks, root).items():
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             stale.append(path)
             if not check:
                 write_text(path, text)
     return stale
+
+
+def wanted_plots(
+    results: Results, benches: dict[str, dict[str, Any]]
+) -> dict[str, tuple[str, Callable[[], Figure]]]:
+    """Return for every plot that can be drawn the digest of its source, and how to draw it."""
+    plots: dict[str, tuple[str, Callable[[], Figure]]] = {}
+    for name, experiment in EXPERIMENTS.items():
+        if experiment.plot and results[name]:
+            plots[name] = (results_digest(results[name]), partial(experiment.plot, results))
+    speed = benches.get("bench/routing/gpu")
+    if speed is not None:
+        source = hashlib.sha256(json.dumps(speed).encode()).hexdigest()
+        plots["routing-speed"] = (source, partial(draw_speed, speed))
+    return plots
 
 
 def wanted_pages(results: Results, benches: dict[str, str], root: Path) -> dict[Path, str]:
