@@ -56,7 +56,7 @@ class TrainConfig:
     """Steps in which the paper's schedule multiplies once by lr_decay."""
     warmup_steps: int = 200
     """First steps, half the run at most, in which the learning rate rises to the schedule's;
-    without them the primary capsules grow to full length and stay there. 0: as in the paper."""
+    without them the primary capsules soon all have a length near 1. 0: as in the paper."""
     averaging: float = 0.999
     """Decay of the running average of the weights, which is then evaluated and kept; 0: none."""
 

@@ -189,8 +189,8 @@ class Run:
             line["primary_length"] = self.primary_length(self.step.model)
             if line["primary_length"] > SATURATED and self.position.epoch == 1:
                 progress.note(
-                    "All primary capsules have grown to length 1, which training does not undo; "
-                    "start again with a larger --warmup-steps or a smaller --lr."
+                    "All primary capsules have grown to length 1 and hardly shrink again; "
+                    "start anew with a larger --warmup-steps or a smaller --lr."
                 )
         if self.validation is not None:
             with self.step.averaged():

@@ -5,8 +5,6 @@ the interpreter must be chosen before Triton is imported. With a GPU: `pytest -m
 """
 
 import os
-import subprocess
-import sys
 from itertools import product
 from typing import NamedTuple
 
@@ -106,15 +104,8 @@ def check(case: Case, dtype: torch.dtype) -> None:
 
 
 @pytest.mark.skipif(CUDA, reason="the GPU tests cover the same cases")
-def test_in_interpreter() -> None:
-    result = subprocess.run(
-        [sys.executable, "-m", "pytest", __file__, "-k", "interpreted", "-p", "no:cacheprovider"],
-        env=os.environ | {"TRITON_INTERPRET": "1"},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert result.returncode == 0, result.stdout[-5000:] + result.stderr[-2000:]
+def test_in_interpreter(pass_in_interpreter) -> None:
+    pass_in_interpreter()
 
 
 @interpreted

@@ -5,8 +5,6 @@ interpreter must be chosen before Triton is imported. With a GPU: `pytest -m gpu
 """
 
 import os
-import subprocess
-import sys
 from importlib import import_module
 from itertools import product
 
@@ -174,16 +172,8 @@ def check_compiled(backend: str) -> None:
 
 
 @pytest.mark.skipif(CUDA or INTERPRETED, reason="the GPU tests cover the same cases")
-def test_in_interpreter() -> None:
-    pytest.importorskip("triton", reason="the kernels need Triton")
-    result = subprocess.run(
-        [sys.executable, "-m", "pytest", __file__, "-k", "interpreted", "-p", "no:cacheprovider"],
-        env=os.environ | {"TRITON_INTERPRET": "1"},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert result.returncode == 0, result.stdout[-5000:] + result.stderr[-2000:]
+def test_in_interpreter(pass_in_interpreter) -> None:
+    pass_in_interpreter()
 
 
 SIZES = [1, 2, 3, 8, 16, 32]

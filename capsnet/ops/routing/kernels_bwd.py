@@ -20,10 +20,10 @@ from capsnet.ops.routing.kernels_fwd import (
     load_u,
     load_w,
     spread,
-    squash_factor,
     store_capsules,
     sum_parts,
 )
+from capsnet.ops.squash.kernels import squash_factor
 
 
 @triton.jit

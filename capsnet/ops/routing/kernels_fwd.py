@@ -9,6 +9,8 @@ the same order, [blocks of BI capsules, JP, EP, DP * BI] (fused.py); DP, EP, JP 
 import triton
 import triton.language as tl
 
+from capsnet.ops.squash.kernels import squash_factor
+
 
 @triton.jit
 def load_u(u_ptr, n, block, N, I, D: tl.constexpr, DP: tl.constexpr, BI: tl.constexpr):
@@ -185,16 +187,6 @@ def sum_pass(
     for g in tl.static_range(JG):
         rows = (split * N + n[:, None]) * JP + j0 + g
         tl.store(part_ptr + rows.to(tl.int64) * EP + e, s[g] * uniform, n[:, None] < N)
-
-
-@triton.jit
-def squash_factor(s):
-    """Return |s| and the factor |s| / (1 + |s|^2) of squash, both [rows, 1], safe for huge s."""
-    largest = tl.max(tl.abs(s), 1)[:, None]
-    unit = s / tl.where(largest > 0, largest, 1.0)
-    length = largest * tl.sqrt(tl.sum(unit * unit, 1))[:, None]
-    inverse = 1.0 / tl.where(length > 0, length, 1.0)
-    return length, tl.where(length > 0, 1.0 / (length + inverse), 0.0)
 
 
 @triton.jit

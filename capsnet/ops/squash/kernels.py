@@ -7,7 +7,15 @@ A program has BR rows of D numbers, [BR, DP] in a tile with DP = D padded; all a
 import triton
 import triton.language as tl
 
-from capsnet.ops.routing.kernels_fwd import squash_factor
+
+@triton.jit
+def squash_factor(s):
+    """Return |s| and the factor |s| / (1 + |s|^2) of squash, both [rows, 1], safe for huge s."""
+    largest = tl.max(tl.abs(s), 1)[:, None]
+    unit = s / tl.where(largest > 0, largest, 1.0)
+    length = largest * tl.sqrt(tl.sum(unit * unit, 1))[:, None]
+    inverse = 1.0 / tl.where(length > 0, length, 1.0)
+    return length, tl.where(length > 0, 1.0 / (length + inverse), 0.0)
 
 
 @triton.jit
