@@ -2,9 +2,11 @@
 
 import pytest
 import torch
+from torch import Tensor
 
 from capsnet.data import Augment, open_data
 from capsnet.models import create_model
+from capsnet.train import adam
 from capsnet.train.config import TrainConfig
 from capsnet.train.loop import epoch_plan, train
 from capsnet.train.step import WARM_UP, TrainStep
@@ -55,6 +57,27 @@ def test_replayed_step_is_the_step():
     eager, replayed = (losses("auto", torch.bfloat16, graph) for graph in (False, True))
     assert len(eager) > WARM_UP
     torch.testing.assert_close(torch.tensor(replayed), torch.tensor(eager), rtol=1e-3, atol=1e-4)
+
+
+def test_weights_and_average_of_our_adam_follow_torchs(monkeypatch):
+    def run(by_kernel: bool) -> tuple[TrainStep, list[Tensor]]:
+        monkeypatch.setattr(adam, "TRITON", by_kernel)
+        torch.manual_seed(0)
+        stream = open_data("digits", "train", augment=Augment(shift=2), device="cuda")
+        model = create_model("capsnet_mnist").to("cuda")
+        step = TrainStep(model, stream, TrainConfig(averaging=0.9), torch.float32)
+        plan = epoch_plan(stream, 0, 0, 10 * 64)
+        start = [p.detach().clone() for p in step.params]
+        for k in range(10):
+            step({name: x[64 * k : 64 * (k + 1)] for name, x in plan.items()}, 1e-4, 1 / (k + 1))
+        assert step.graph is not None and step.optimizer.has_kernel == by_kernel
+        ends = zip([*step.params, *step.average], start * 2, strict=True)
+        return step, [(p - before).detach() for p, before in ends]
+
+    (ours, moved), (_, expected) = run(True), run(False)
+    assert all(ours.optimizer.state[p]["step"].item() == 10 for p in ours.params)
+    for x, y in zip(moved, expected, strict=True):
+        assert (x - y).norm() < 0.05 * y.norm()
 
 
 def test_interrupted_run_goes_on_to_the_same_result(tiny, ctrl_c):
