@@ -1,6 +1,8 @@
 """One small trained run, shared by all tests that need a trained model; and the command line."""
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import NamedTuple
 
@@ -83,3 +85,25 @@ def tiny_in():
 def tiny(tiny_in, tmp_path):
     """Make such a config in the test's own folder."""
     return lambda out="run", **changes: tiny_in(tmp_path / out, **changes)
+
+
+@pytest.fixture
+def pass_in_interpreter(request):
+    """Run the `interpreted` tests of this file where Triton interprets its kernels on the CPU.
+
+    That is a process of its own: the interpreter must be chosen before Triton is imported.
+    """
+
+    def run() -> None:
+        pytest.importorskip("triton", reason="the kernels need Triton")
+        command = [sys.executable, "-m", "pytest", str(request.path), "-k", "interpreted"]
+        result = subprocess.run(
+            [*command, "-p", "no:cacheprovider"],
+            env=os.environ | {"TRITON_INTERPRET": "1"},
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+        assert result.returncode == 0, result.stdout[-5000:] + result.stderr[-2000:]
+
+    return run

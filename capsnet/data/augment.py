@@ -35,9 +35,11 @@ class Augment:
     """Standard deviation, in pixels, of each pixel's own displacement; see elastic.py."""
     warp_share: float = 1.0
     """Share of the images that are changed in other ways than by a shift."""
+    erase: int = 0
+    """Side in pixels of a square that is blackened."""
 
     def __post_init__(self) -> None:
-        least = min(self.shift, self.rotate, self.scale, self.shear, self.elastic)
+        least = min(self.shift, self.rotate, self.scale, self.shear, self.elastic, self.erase)
         if least < 0 or self.scale >= 1:
             raise UserError(f"{self} is impossible; use values from 0 on, and a scale below 1.")
         if not 0 < self.warp_share <= 1 or (self.warp_share < 1 and not self.warps):
@@ -70,6 +72,18 @@ def _source(shift: Tensor, inner: int, outer: int) -> Tensor:
     top = (outer - inner) // 2
     rows = torch.arange(-top, outer - top, device=shift.device) - shift[:, None]
     return rows.clamp(0, inner - 1)
+
+
+def erase(images: Tensor, corner: Tensor, side: int) -> Tensor:
+    """Blacken a square in each of images [N, C, H, W], its upper left at corner [N, 2] (y, x)."""
+    rows, cols = (_within(corner[:, k], side, images.shape[2 + k]) for k in range(2))
+    return images.masked_fill(rows[:, None, :, None] & cols[:, None, None, :], 0)
+
+
+def _within(start: Tensor, side: int, length: int) -> Tensor:
+    """Return which of 0 … length - 1 lie in start … start + side - 1: [N, length]."""
+    at = torch.arange(length, device=start.device) - start[:, None]
+    return (at >= 0) & (at < side)
 
 
 def linear_map(angle: Tensor, scale: Tensor, shear: Tensor) -> Tensor:

@@ -17,6 +17,7 @@ from capsnet.data.augment import (
     Augment,
     affine_grid,
     affine_theta,
+    erase,
     linear_map,
     pixel_centres,
     place,
@@ -99,13 +100,19 @@ class ImageStream(Stream):
         size = self.image_shape[1:]
         if augment is not None and augment.warps:
             self.centres = pixel_centres(size, self.device)
+        if augment is not None and augment.erase > min(size):
+            raise UserError(
+                f"A square of {augment.erase} px does not fit an image of {size[0]}×{size[1]}; "
+                "erase less."
+            )
         if augment is not None and augment.elastic:
             self.basis = spline_basis(size).to(self.device)
 
     def plan(self, generator: torch.Generator | None) -> Plan:
         """Draw "index" [M] and "shift" [M, 2], or "theta" [M, 2, 3] and, if elastic, "knots".
 
-        Without a generator all images come in order and unmoved.
+        If something is erased, "corner" [M, 2] says where. Without a generator all images come in
+        order and unmoved.
         """
         num, device = self.num_samples, self.device
         if generator is None:
@@ -113,6 +120,14 @@ class ImageStream(Stream):
         plan = {"index": torch.randperm(num, generator=generator, device=device)}
         if self.augment is None:
             return plan
+        if self.augment.erase:
+            corners = [
+                torch.randint(
+                    side - self.augment.erase + 1, (num,), generator=generator, device=device
+                )
+                for side in self.image_shape[1:]
+            ]
+            plan["corner"] = torch.stack(corners, 1)
         reach = self.augment.shift
         shift = torch.randint(-reach, reach + 1, (num, 2), generator=generator, device=device)
         if not self.augment.warps:
@@ -135,7 +150,7 @@ class ImageStream(Stream):
         return plan if knots is None else plan | {"knots": knots}
 
     def batch(self, plan: Plan) -> Batch:
-        """Make the batch of a slice of a plan; its only part is the image itself."""
+        """Make the batch of a slice of a plan; its only part is the image, with nothing erased."""
         images = self.split.images[plan["index"]] / 255
         labels = self.split.labels[plan["index"]]
         size = self.image_shape[1:]
@@ -148,4 +163,7 @@ class ImageStream(Stream):
             images = place(images, plan["shift"], size)
         elif size != images.shape[2:]:
             images = place(images, torch.zeros_like(plan["index"])[:, None].expand(-1, 2), size)
-        return Batch(images, labels[:, None], images[:, None])
+        parts = images[:, None]
+        if "corner" in plan and self.augment is not None:
+            images = erase(images, plan["corner"], self.augment.erase)
+        return Batch(images, labels[:, None], parts)

@@ -1,4 +1,4 @@
-"""Adam (Kingma & Ba 2015, torch's defaults) and the running average of the weights it makes.
+"""Adam (Kingma & Ba 2015, torch's defaults), weight decay, and the running average of the weights.
 
 optimizer = Adam(params, lr, average, average_weight); optimizer.zero_grad(); …; optimizer.step()
 
@@ -19,17 +19,22 @@ BLOCK, NUM_WARPS = 2048, 4
 MAX_TENSORS = 16  # parameters in one launch, each five pointers and the number of steps
 
 
-class Adam(torch.optim.Adam):
-    """torch.optim.Adam whose step also does average += average_weight * (p - average).
+class Adam(torch.optim.AdamW):
+    """torch.optim.AdamW whose step also does average += average_weight * (p - average).
 
     `lr` and `average_weight` are 0-dim tensors on the device of the parameters, read when the
     step runs: a CUDA graph of it takes their values of the replay. `average` may be empty.
     """
 
     def __init__(
-        self, params: list[Tensor], lr: Tensor, average: list[Tensor], average_weight: Tensor
+        self,
+        params: list[Tensor],
+        lr: Tensor,
+        average: list[Tensor],
+        average_weight: Tensor,
+        weight_decay: float = 0.0,
     ) -> None:
-        super().__init__(params, lr, fused=True, capturable=lr.is_cuda)
+        super().__init__(params, lr, weight_decay=weight_decay, fused=True, capturable=lr.is_cuda)
         self.params, self.lr, self.has_kernel = params, lr, _has_kernel(params)
         self.average, self.average_weight = average, average_weight
         for p in params:  # also if p never gets a gradient, so that all have a state to keep
@@ -73,6 +78,7 @@ class Adam(torch.optim.Adam):
                     RATES=tuple(1 - beta for beta in betas),
                     LOGS=tuple(log(beta) for beta in betas),
                     EPS=self.defaults["eps"],
+                    DECAY=self.defaults["weight_decay"],
                     AVERAGED=bool(self.average),
                     BLOCK=BLOCK,
                     num_warps=NUM_WARPS,

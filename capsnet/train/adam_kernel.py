@@ -20,8 +20,8 @@ def pick(choices, starts, block):
 @triton.jit
 def update(
     p_ptr, g_ptr, m_ptr, v_ptr, average_ptr, t_ptr, lr_ptr, weight_ptr, rest,
-    RATES: tl.constexpr, LOGS: tl.constexpr, EPS: tl.constexpr, AVERAGED: tl.constexpr,
-    BLOCK: tl.constexpr, TAIL: tl.constexpr,
+    RATES: tl.constexpr, LOGS: tl.constexpr, EPS: tl.constexpr, DECAY: tl.constexpr,
+    AVERAGED: tl.constexpr, BLOCK: tl.constexpr, TAIL: tl.constexpr,
 ):  # fmt: skip
     """Change BLOCK elements, or the `rest` that a parameter ends with."""
     at = tl.arange(0, BLOCK)
@@ -32,11 +32,13 @@ def update(
         average = tl.load(average_ptr + at, inside)
 
     t = tl.load(t_ptr).to(tl.float64)
-    step_size = tl.load(lr_ptr) / (1 - tl.exp(t * LOGS[0])).to(tl.float32)
+    lr = tl.load(lr_ptr)
+    step_size = lr / (1 - tl.exp(t * LOGS[0])).to(tl.float32)
     scale = 1 / tl.sqrt((1 - tl.exp(t * LOGS[1])).to(tl.float32))
     # As differences, so that the shares of old and new add up to one in fp32 too.
     m += RATES[0] * (g - m)
     v += RATES[1] * (g * g - v)
+    p -= lr * DECAY * p
     p -= step_size * m / (tl.sqrt(v) * scale + EPS)
     tl.store(p_ptr + at, p, inside)
     tl.store(m_ptr + at, m, inside)
@@ -52,8 +54,8 @@ def update(
 @triton.jit
 def adam_pass(
     p, g, m, v, average, t, lr, weight, starts: tl.constexpr, sizes: tl.constexpr,
-    RATES: tl.constexpr, LOGS: tl.constexpr, EPS: tl.constexpr, AVERAGED: tl.constexpr,
-    BLOCK: tl.constexpr,
+    RATES: tl.constexpr, LOGS: tl.constexpr, EPS: tl.constexpr, DECAY: tl.constexpr,
+    AVERAGED: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Take step t of Adam; parameter i has the blocks from `starts[i]` on and `sizes[i]` elements.
 
@@ -67,6 +69,12 @@ def adam_pass(
     average, t = pick(average, starts, block) + at, pick(t, starts, block)
     # A block that is full needs no mask, which would keep loads from being 16 bytes wide.
     if rest >= BLOCK:
-        update(p, g, m, v, average, t, lr, weight, rest, RATES, LOGS, EPS, AVERAGED, BLOCK, False)
+        update(
+            p, g, m, v, average, t, lr, weight, rest,
+            RATES, LOGS, EPS, DECAY, AVERAGED, BLOCK, TAIL=False,
+        )  # fmt: skip
     else:
-        update(p, g, m, v, average, t, lr, weight, rest, RATES, LOGS, EPS, AVERAGED, BLOCK, True)
+        update(
+            p, g, m, v, average, t, lr, weight, rest,
+            RATES, LOGS, EPS, DECAY, AVERAGED, BLOCK, TAIL=True,
+        )  # fmt: skip

@@ -59,6 +59,8 @@ class TrainConfig:
     without them the primary capsules soon all have a length near 1. 0: as in the paper."""
     averaging: float = 0.999
     """Decay of the running average of the weights, which is then evaluated and kept; 0: none."""
+    weight_decay: float = 0.0
+    """Each step takes lr · weight_decay of every weight away (AdamW)."""
 
     reconstruction_weight: float = 0.0005
     """Weight of the sum of squared pixel differences in the loss of a model with a decoder."""
@@ -78,6 +80,9 @@ class TrainConfig:
     warp_share: float = 1.0
     """Share of the training images, others in every epoch, that are rotated, scaled, sheared or
     bent; the rest is only shifted, and so as sharp as the images of the test."""
+    erase: int = 0
+    """Side in pixels of a square at a random place of every training image that is blackened; the
+    reconstruction is asked for the whole image."""
     num_samples: int | None = None
     """Training images to use, evenly over the classes, or overlapping pairs to draw per epoch."""
 
@@ -113,6 +118,7 @@ class TrainConfig:
         )
         _require(self.warmup_steps >= 0, "warmup-steps must not be negative")
         _require(0 <= self.averaging < 1, "averaging must be at least 0 and less than 1")
+        _require(self.weight_decay >= 0, "weight-decay must not be negative")
         _require(self.reconstruction_weight >= 0, "reconstruction-weight must not be negative")
         _require(self.holdout >= 0, "holdout must not be negative")
         _require(self.holdout > 0 or self.stop_at_error is None, "stop-at-error needs a holdout")
@@ -120,6 +126,7 @@ class TrainConfig:
         _require(self.shift is None or self.shift >= 0, "shift must not be negative")
         _require(0 <= self.scale < 1, "scale must be at least 0 and less than 1")
         _require(self.elastic >= 0, "elastic must not be negative")
+        _require(self.erase >= 0, "erase must not be negative")
 
     @property
     def folder(self) -> Path:

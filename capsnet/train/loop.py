@@ -233,10 +233,10 @@ def open_stream(config: TrainConfig, split: SplitName, device: torch.device) -> 
     augment = None
     if split == "train":
         warp = (config.rotate, config.scale, config.shear, config.elastic)
-        asked = config.shift is not None or any(warp) or config.warp_share < 1
+        asked = config.shift is not None or any(warp) or config.warp_share < 1 or config.erase
         if asked or find_data(config.data)[0].takes_augment:
             shift = 2 if config.shift is None else config.shift
-            augment = Augment(shift, *warp, warp_share=config.warp_share)
+            augment = Augment(shift, *warp, warp_share=config.warp_share, erase=config.erase)
     return open_data(
         config.data,
         split,

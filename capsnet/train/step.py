@@ -53,7 +53,9 @@ class TrainStep:
         self.lr = torch.tensor(config.lr, device=self.device)
         self.average_weight = torch.ones((), device=self.device)
         self.average = [p.detach().clone() for p in self.params] if config.averaging else []
-        self.optimizer = Adam(self.params, self.lr, self.average, self.average_weight)
+        self.optimizer = Adam(
+            self.params, self.lr, self.average, self.average_weight, config.weight_decay
+        )
         self.sums = torch.zeros(3, dtype=torch.float64, device=self.device)  # loss, wrong, images
         self.graph: torch.cuda.CUDAGraph | None = None
         self.inputs: dict[str, Tensor] = {}

@@ -34,6 +34,7 @@ STREAMS = {
     "warp": lambda: ImageStream(random_split(), Augment(2, 15.0, 0.1, 0.1), canvas=11),
     "elastic": lambda: ImageStream(random_split(), Augment(2, 15.0, elastic=1.0), canvas=11),
     "half warped": lambda: ImageStream(random_split(), Augment(2, 15.0, warp_share=0.5)),
+    "erased": lambda: ImageStream(random_split(), Augment(2, 15.0, erase=3)),
     "canvas": lambda: CanvasStream(random_split(), canvas=12),
     "affine": lambda: AffineStream(random_split(), num_samples=37, canvas=14),
     "overlap": lambda: OverlapStream(random_split(), num_samples=37, canvas=12, max_shift=2),
@@ -89,13 +90,14 @@ def test_batch_compiles_as_one_graph(stream):
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-@pytest.mark.parametrize("name", ["plain", "shift", "elastic", "overlap"])
+@pytest.mark.parametrize("name", ["plain", "shift", "elastic", "erased", "overlap"])
 def test_batch_replays_in_a_cuda_graph(name):
     split = random_split().to("cuda")
     stream = {
         "plain": lambda: ImageStream(split, Augment(rotate=5)),
         "shift": lambda: ImageStream(split, Augment(shift=2)),
         "elastic": lambda: ImageStream(split, Augment(elastic=1.0)),
+        "erased": lambda: ImageStream(split, Augment(erase=3)),
         "overlap": lambda: OverlapStream(split, num_samples=24, canvas=12, max_shift=2),
     }[name]()
     assert stream.plan(None)["index"].device.type == "cuda"
@@ -120,7 +122,7 @@ def test_every_image_comes_once_per_epoch():
 
 def test_evaluation_is_in_order_and_unmoved():
     split = random_split()
-    for augment in (None, Augment(), Augment(rotate=10), Augment(elastic=1)):
+    for augment in (None, Augment(), Augment(rotate=10), Augment(elastic=1), Augment(erase=3)):
         stream = ImageStream(split, augment)
         batch = stream.batch(stream.plan(None))
         assert torch.equal(batch.images, split.images / 255)
@@ -242,6 +244,23 @@ def test_affnist_style_digits_stay_on_the_canvas_and_differ():
     assert ((ink / torch.linalg.det(A)) - 1).abs().max() < 0.12
     assert torch.linalg.det(A).min() > 0.8**2 and torch.linalg.det(A).max() < 1.2**2
     assert len(images.flatten(1).unique(dim=0)) == 400
+
+
+def test_a_square_is_erased_anywhere_but_not_from_the_picture_to_draw():
+    split = random_split(num=400)
+    stream = ImageStream(split, Augment(shift=0, erase=3))
+    plan = stream.plan(seeded(0))
+    batch = stream.batch(plan)
+    whole = split.images[plan["index"]] / 255
+    assert torch.equal(batch.parts[:, 0], whole)
+    gone = batch.images != whole
+    assert (batch.images[gone] == 0).all()
+    assert (gone.sum((1, 2, 3)) == 2 * 3 * 3).all()  # no pixel of these images was black
+    corners = [tuple(mask[0].nonzero()[0].tolist()) for mask in gone]
+    assert set(corners) == {(y, x) for y in range(7 - 3 + 1) for x in range(6 - 3 + 1)}
+    assert all(mask[:, y : y + 3, x : x + 3].all() for mask, (y, x) in zip(gone, corners))  # noqa: B905
+    with pytest.raises(UserError, match="erase less"):
+        ImageStream(split, Augment(erase=7))
 
 
 def test_bounds_of_augment_are_checked():

@@ -110,6 +110,11 @@ def describe(config: dict[str, Any]) -> str:
         parts.append(f"these for {config['warp_share']:.0%} of the images")
     if config["shift"] is not None:
         parts.append(f"shift ±{config['shift']}")
+    if config.get("erase"):
+        parts.append(f"a square of {config['erase']} px erased")
+    if config.get("weight_decay"):
+        parts.append(f"weight decay {config['weight_decay']:g}")
+    parts += [f"dropout {o.partition('=')[2]}" for o in config["options"] if "dropout=" in o]
     if config["reconstruction_weight"] != TrainConfig.reconstruction_weight:
         parts.append(f"reconstruction weight {config['reconstruction_weight']:g}")
     if config["holdout"]:
