@@ -9,6 +9,7 @@ Usage: moved = place(images, shift, (32, 32))
 
 import math
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -35,6 +36,10 @@ class Augment:
     """Standard deviation, in pixels, of each pixel's own displacement; see elastic.py."""
     warp_share: float = 1.0
     """Share of the images that are changed in other ways than by a shift."""
+    interpolation: Literal["bilinear", "bicubic"] = "bicubic"
+    """How these are computed from their neighbours; bicubic blurs them less."""
+    contrast: float = 1.0
+    """Factor of their contrast, around mid-grey."""
     erase: int = 0
     """Side in pixels of a square that is blackened."""
 
@@ -42,6 +47,11 @@ class Augment:
         least = min(self.shift, self.rotate, self.scale, self.shear, self.elastic, self.erase)
         if least < 0 or self.scale >= 1:
             raise UserError(f"{self} is impossible; use values from 0 on, and a scale below 1.")
+        if self.contrast <= 0 or (self.contrast != 1 and not self.warps):
+            raise UserError(
+                "A contrast is above 0, and other than 1 only beside a rotation, scale, shear or "
+                "elastic distortion."
+            )
         if not 0 < self.warp_share <= 1 or (self.warp_share < 1 and not self.warps):
             raise UserError(
                 "A warp share is above 0 and at most 1, and below 1 only beside a rotation, "
@@ -132,6 +142,11 @@ def affine_grid(theta: Tensor, x: Tensor, y: Tensor) -> Tensor:
     return along_x * x + along_y * y + offset
 
 
-def sample(images: Tensor, grid: Tensor) -> Tensor:
-    """Return float images [N, C, h, w] as seen through a grid [N, H, W, 2], black outside."""
-    return F.grid_sample(images, grid, padding_mode="zeros", align_corners=False)
+def sample(
+    images: Tensor, grid: Tensor, interpolation: Literal["bilinear", "bicubic"] = "bilinear"
+) -> Tensor:
+    """Return images [N, C, h, w], 0..1, as seen through a grid [N, H, W, 2], black outside."""
+    seen = F.grid_sample(
+        images, grid, mode=interpolation, padding_mode="zeros", align_corners=False
+    )
+    return seen.clamp(0, 1) if interpolation == "bicubic" else seen  # which can overshoot

@@ -100,6 +100,7 @@ class ImageStream(Stream):
         size = self.image_shape[1:]
         if augment is not None and augment.warps:
             self.centres = pixel_centres(size, self.device)
+            self.interpolation = augment.interpolation
         if augment is not None and augment.erase > min(size):
             raise UserError(
                 f"A square of {augment.erase} px does not fit an image of {size[0]}×{size[1]}; "
@@ -111,8 +112,8 @@ class ImageStream(Stream):
     def plan(self, generator: torch.Generator | None) -> Plan:
         """Draw "index" [M] and "shift" [M, 2], or "theta" [M, 2, 3] and, if elastic, "knots".
 
-        If something is erased, "corner" [M, 2] says where. Without a generator all images come in
-        order and unmoved.
+        "corner" [M, 2] is where something is erased, "contrast" [M] what is changed of it. Without
+        a generator all images come in order and unmoved.
         """
         num, device = self.num_samples, self.device
         if generator is None:
@@ -136,15 +137,18 @@ class ImageStream(Stream):
         knots = None
         if self.augment.elastic:
             knots = draw_knots(num, self.augment.elastic, self.split.image_shape[1:], generator)
+        moved = torch.ones(num, dtype=torch.bool, device=device)
         if self.augment.warp_share < 1:
-            warped = torch.rand(num, generator=generator, device=device) < self.augment.warp_share
-            spread = spread * warped[:, None]
-            knots = None if knots is None else knots * warped[:, None, None, None]
+            moved = torch.rand(num, generator=generator, device=device) < self.augment.warp_share
+            spread = spread * moved[:, None]
+            knots = None if knots is None else knots * moved[:, None, None, None]
         A = linear_map(
             angle=spread[:, 0] * self.augment.rotate,
             scale=1 + spread[:, 1:3] * self.augment.scale,
             shear=spread[:, 3] * self.augment.shear,
         )
+        if self.augment.contrast != 1:
+            plan["contrast"] = torch.where(moved, self.augment.contrast, 1.0)
         size = (self.split.image_shape[1:], self.image_shape[1:])
         plan["theta"] = affine_theta(A, shift.flip(1), *size)
         return plan if knots is None else plan | {"knots": knots}
@@ -158,7 +162,10 @@ class ImageStream(Stream):
             grid = affine_grid(plan["theta"], *self.centres)
             if "knots" in plan:
                 grid = grid + spline_field(plan["knots"], self.basis)
-            images = sample(images, grid)
+            images = sample(images, grid, self.interpolation)
+            if "contrast" in plan:
+                gain = plan["contrast"][:, None, None, None]
+                images = (0.5 + gain * (images - 0.5)).clamp(0, 1)
         elif "shift" in plan:
             images = place(images, plan["shift"], size)
         elif size != images.shape[2:]:

@@ -80,6 +80,11 @@ class TrainConfig:
     warp_share: float = 1.0
     """Share of the training images, others in every epoch, that are rotated, scaled, sheared or
     bent; the rest is only shifted, and so as sharp as the images of the test."""
+    interpolation: Literal["bilinear", "bicubic"] = "bicubic"
+    """How a rotated, scaled, sheared or bent image is computed; bilinear blurs more."""
+    contrast: float = 1.0
+    """Factor of the contrast of such an image, which gives back what interpolation has blurred; 1.2
+    leaves warped digits with as many black and white pixels as they had."""
     erase: int = 0
     """Side in pixels of a square at a random place of every training image that is blackened; the
     reconstruction is asked for the whole image."""
@@ -126,6 +131,7 @@ class TrainConfig:
         _require(self.shift is None or self.shift >= 0, "shift must not be negative")
         _require(0 <= self.scale < 1, "scale must be at least 0 and less than 1")
         _require(self.elastic >= 0, "elastic must not be negative")
+        _require(self.contrast > 0, "contrast must be greater than 0")
         _require(self.erase >= 0, "erase must not be negative")
 
     @property

@@ -236,7 +236,14 @@ def open_stream(config: TrainConfig, split: SplitName, device: torch.device) -> 
         asked = config.shift is not None or any(warp) or config.warp_share < 1 or config.erase
         if asked or find_data(config.data)[0].takes_augment:
             shift = 2 if config.shift is None else config.shift
-            augment = Augment(shift, *warp, warp_share=config.warp_share, erase=config.erase)
+            augment = Augment(
+                shift,
+                *warp,
+                warp_share=config.warp_share,
+                interpolation=config.interpolation,
+                contrast=config.contrast,
+                erase=config.erase,
+            )
     return open_data(
         config.data,
         split,

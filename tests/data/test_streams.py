@@ -35,6 +35,7 @@ STREAMS = {
     "elastic": lambda: ImageStream(random_split(), Augment(2, 15.0, elastic=1.0), canvas=11),
     "half warped": lambda: ImageStream(random_split(), Augment(2, 15.0, warp_share=0.5)),
     "erased": lambda: ImageStream(random_split(), Augment(2, 15.0, erase=3)),
+    "sharp": lambda: ImageStream(random_split(), Augment(2, 15.0, contrast=1.2, warp_share=0.5)),
     "canvas": lambda: CanvasStream(random_split(), canvas=12),
     "affine": lambda: AffineStream(random_split(), num_samples=37, canvas=14),
     "overlap": lambda: OverlapStream(random_split(), num_samples=37, canvas=12, max_shift=2),
@@ -275,10 +276,28 @@ def test_bounds_of_augment_are_checked():
             Augment(rotate=rotate, warp_share=share)
 
 
+def test_contrast_gives_warped_digits_their_edges_back():
+    split = load_digits("train").subset(range(500))
+    movement = {"rotate": 15.0, "scale": 0.15, "shear": 0.15}
+
+    def edges(**options):
+        stream = ImageStream(split, Augment(2, **movement, **options))
+        images = stream.batch(stream.plan(seeded(1))).images
+        return images.diff(dim=2).square().sum() / whole
+
+    whole = (split.images / 255).diff(dim=2).square().sum()
+    assert edges(interpolation="bilinear") < 0.75
+    assert 0.8 < edges() < 0.9
+    assert 0.95 < edges(contrast=1.2) < 1.05
+    for contrast, rotate in ((0.0, 15.0), (1.2, 0.0)):
+        with pytest.raises(UserError, match="contrast"):
+            Augment(rotate=rotate, contrast=contrast)
+
+
 def test_images_that_are_not_warped_are_shifted_and_sharp():
     split = load_digits("test").subset(range(200))
     movement = {"rotate": 15.0, "scale": 0.15, "shear": 0.15, "elastic": 1.0}
-    stream = ImageStream(split, Augment(2, **movement, warp_share=0.7))
+    stream = ImageStream(split, Augment(2, **movement, warp_share=0.7, contrast=1.2))
     plan = stream.plan(seeded(1))
     all_warped = ImageStream(split, Augment(2, **movement)).plan(seeded(1))
     still = ~plan["knots"].flatten(1).any(1)

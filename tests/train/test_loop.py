@@ -265,6 +265,17 @@ def test_no_setting_is_ignored(name, value, tiny, plain_run):
     assert shapes[0] != shapes[1] or any(not torch.equal(a[k], b[k]) for k in a)
 
 
+@pytest.mark.parametrize(
+    "change", [{"interpolation": "bilinear"}, {"contrast": 1.2}, {"warp_share": 0.5}]
+)
+def test_no_setting_of_the_warp_is_ignored(change, tiny):
+    batches = []
+    for config in (tiny(rotate=30.0), tiny(rotate=30.0, **change)):
+        stream = open_stream(config, "train", torch.device("cpu"))
+        batches.append(stream.batch(epoch_plan(stream, 0, 0, stream.num_samples)).images)
+    assert not torch.equal(*batches)
+
+
 @pytest.fixture(scope="module")
 def plain_run(tiny_in, tmp_path_factory):
     config = tiny_in(tmp_path_factory.mktemp("plain"))

@@ -11,7 +11,7 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from capsnet.data import SplitName, Stream
+from capsnet.data import Plan, SplitName, Stream
 from capsnet.experiments.reproduce.records import Results
 from capsnet.models import Classifier
 from capsnet.train.config import TrainConfig
@@ -48,10 +48,10 @@ class Trained:
         return open_stream(self.config, split, self.device)
 
     @torch.inference_mode()
-    def answers(self, stream: Stream) -> Answers:
-        """Return the model's answers to the test plan of a stream."""
+    def answers(self, stream: Stream, plan: Plan | None = None) -> Answers:
+        """Return the model's answers to a plan of a stream, by default the test plan."""
         self.model.eval()
-        plan = stream.plan(None)
+        plan = plan or stream.plan(None)
         half = self.precision != torch.float32
         lengths, labels = [], []
         for start in range(0, stream.num_samples, BATCH):

@@ -106,6 +106,10 @@ def describe(config: dict[str, Any]) -> str:
         )
     if config.get("elastic"):
         parts.append(f"elastic {config['elastic']:g} px")
+    if config.get("interpolation") == "bicubic" and (config["rotate"] or config.get("elastic")):
+        parts.append("bicubic")
+    if config.get("contrast", 1) != 1:
+        parts.append(f"contrast × {config['contrast']:g}")
     if config.get("warp_share", 1) < 1:
         parts.append(f"these for {config['warp_share']:.0%} of the images")
     if config["shift"] is not None:
