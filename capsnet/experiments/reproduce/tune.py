@@ -85,6 +85,13 @@ FOURTH: dict[str, dict[str, Any]] = {
     "sharp, dropout 0.2": {**SHARP, "options": ("dropout=0.2",)},
     "sharp, authors' network": {**SHARP, "options": AUTHORS},
 }
+# The fifth: its winner for long, and what else helped.
+FIFTH: dict[str, dict[str, Any]] = {
+    "long, sharp, authors' network": {},
+    "long, sharp, authors' network, weight decay 0.05": {"weight_decay": 0.05},
+    "long, sharp, authors' network, lr 5e-4": {"lr": 5e-4},
+    "long, sharp, authors' network, elastic 0.5": {"elastic": 0.5},
+}
 COLD: dict[str, Any] = {"warmup_steps": 0, "interpolation": "bilinear"}
 CANDIDATES: dict[str, dict[str, Any]] = {
     **{row: {**COLD, **changes} for row, changes in FIRST.items()},
@@ -94,6 +101,10 @@ CANDIDATES: dict[str, dict[str, Any]] = {
         for row, changes in THIRD.items()
     },
     **{row: {"epochs": 60, **changes} for row, changes in FOURTH.items()},
+    **{
+        row: {"epochs": 200, "options": AUTHORS, **SHARP, **changes}
+        for row, changes in FIFTH.items()
+    },
 }
 
 
