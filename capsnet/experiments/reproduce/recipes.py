@@ -53,8 +53,11 @@ def start(epochs: int) -> dict[str, Any]:
 
 
 def ours(epochs: int) -> dict[str, Any]:
-    """Return our recipe for MNIST: the start, with what won on held-out training images."""
-    return {**start(epochs), "lr": 2e-3}
+    """Return our recipe for MNIST: the start, with what won on held-out training images.
+
+    It won with the authors' network (AUTHORS).
+    """
+    return {**start(epochs), "contrast": 1.2, "weight_decay": 0.05}
 
 
 _CAPSNET = ("capsnet_small", ("conv_channels=8", "primary_types=4", "decoder=(16,)"))
