@@ -32,11 +32,11 @@ def run_demo(seconds: float, out: Path) -> None:
         capsnet, stream = open_figure_data(kind, model, "digits")
         save_figure(FIGURES[kind](capsnet, stream, 0), out / f"{kind}.png")
 
-    print(f"\n{'model':<16}{'test error':>12}{'training':>12}")
+    print(f"\n{'model':<20}{'test error':>12}{'training':>12}")
     for name, result in results.items():
-        print(f"{name:<16}{result['error_percent']:>10.1f} %{result['seconds']:>10.0f} s")
+        print(f"{name:<20}{result['error_percent']:>10.1f} %{result['seconds']:>10.0f} s")
     for name, error in shipped_errors().items():
-        print(f"{name:<16}{error:>10.1f} %     shipped weights")
+        print(f"{name:<20}{error:>10.1f} %     shipped weights")
     print(
         f"\nFigures: {out}/reconstructions.png and {out}/perturbation.png"
         "\n\nTry next:"
