@@ -34,28 +34,17 @@ class Augment:
     """Horizontal pixels per vertical pixel, to either side."""
     elastic: float = 0.0
     """Standard deviation, in pixels, of each pixel's own displacement; see elastic.py."""
-    warp_share: float = 1.0
-    """Share of the images that are changed in other ways than by a shift."""
-    interpolation: Literal["bilinear", "bicubic"] = "bicubic"
-    """How these are computed from their neighbours; bicubic blurs them less."""
     contrast: float = 1.0
-    """Factor of their contrast, around mid-grey."""
-    erase: int = 0
-    """Side in pixels of a square that is blackened."""
+    """Factor of the contrast, around mid-grey, of images moved in other ways than by a shift."""
 
     def __post_init__(self) -> None:
-        least = min(self.shift, self.rotate, self.scale, self.shear, self.elastic, self.erase)
+        least = min(self.shift, self.rotate, self.scale, self.shear, self.elastic)
         if least < 0 or self.scale >= 1:
             raise UserError(f"{self} is impossible; use values from 0 on, and a scale below 1.")
         if self.contrast <= 0 or (self.contrast != 1 and not self.warps):
             raise UserError(
                 "A contrast is above 0, and other than 1 only beside a rotation, scale, shear or "
                 "elastic distortion."
-            )
-        if not 0 < self.warp_share <= 1 or (self.warp_share < 1 and not self.warps):
-            raise UserError(
-                "A warp share is above 0 and at most 1, and below 1 only beside a rotation, "
-                "scale, shear or elastic distortion."
             )
 
     @property
@@ -82,18 +71,6 @@ def _source(shift: Tensor, inner: int, outer: int) -> Tensor:
     top = (outer - inner) // 2
     rows = torch.arange(-top, outer - top, device=shift.device) - shift[:, None]
     return rows.clamp(0, inner - 1)
-
-
-def erase(images: Tensor, corner: Tensor, side: int) -> Tensor:
-    """Blacken a square in each of images [N, C, H, W], its upper left at corner [N, 2] (y, x)."""
-    rows, cols = (_within(corner[:, k], side, images.shape[2 + k]) for k in range(2))
-    return images.masked_fill(rows[:, None, :, None] & cols[:, None, None, :], 0)
-
-
-def _within(start: Tensor, side: int, length: int) -> Tensor:
-    """Return which of 0 … length - 1 lie in start … start + side - 1: [N, length]."""
-    at = torch.arange(length, device=start.device) - start[:, None]
-    return (at >= 0) & (at < side)
 
 
 def linear_map(angle: Tensor, scale: Tensor, shear: Tensor) -> Tensor:
@@ -145,8 +122,7 @@ def affine_grid(theta: Tensor, x: Tensor, y: Tensor) -> Tensor:
 def sample(
     images: Tensor, grid: Tensor, interpolation: Literal["bilinear", "bicubic"] = "bilinear"
 ) -> Tensor:
-    """Return images [N, C, h, w], 0..1, as seen through a grid [N, H, W, 2], black outside."""
-    seen = F.grid_sample(
+    """Return float images [N, C, h, w] as seen through a grid [N, H, W, 2], black outside."""
+    return F.grid_sample(
         images, grid, mode=interpolation, padding_mode="zeros", align_corners=False
     )
-    return seen.clamp(0, 1) if interpolation == "bicubic" else seen  # which can overshoot

@@ -1,16 +1,20 @@
 """MultiMNIST: two digits of different classes laid over each other on one canvas.
 
 Each digit is moved up to 4 px in each direction on a 36×36 canvas, its partner is any image of
-another class of the same split, pixels are added and clipped at 255 (the paper, section 6).
+another class of the same split, pixels are added and clipped at 255 (the paper, section 6). In
+training, digits can also be warped before they are laid over each other.
 
 Usage: stream = OverlapStream(mnist_train, num_samples=60_000)
 """
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor
 
-from capsnet.data.augment import place
+from capsnet.data.augment import Augment
 from capsnet.data.datasets import Split
+from capsnet.data.movement import Mover
 from capsnet.data.streams import Batch, Plan, Stream, canvas_shape
 from capsnet.errors import UserError
 
@@ -23,7 +27,12 @@ class OverlapStream(Stream):
     num_labels = 2
 
     def __init__(
-        self, split: Split, num_samples: int, canvas: int = 36, max_shift: int = 4
+        self,
+        split: Split,
+        num_samples: int,
+        canvas: int = 36,
+        max_shift: int = 4,
+        augment: Augment | None = None,
     ) -> None:
         if len(split.labels.unique()) < 2:
             raise UserError("Overlaps pair different classes; give images of at least two.")
@@ -31,9 +40,12 @@ class OverlapStream(Stream):
         self.num_samples = num_samples
         self.image_shape = canvas_shape(split, canvas, margin=max_shift)
         self.max_shift = max_shift
+        movement = replace(augment or Augment(), shift=max_shift)
+        sizes = (split.image_shape[1:], self.image_shape[1:])
+        self.mover = Mover(movement, *sizes, self.device)
 
     def plan(self, generator: torch.Generator | None) -> Plan:
-        """Draw "index" [M, 2] of the two images and "shift" [M, 2, 2], (dy, dx) of each."""
+        """Draw "index" [M, 2] of the two images and their movement, [M, 2, …]."""
         # The test set is drawn on the CPU, where the same seed gives the same pairs everywhere.
         fixed = generator is None
         generator = generator or torch.Generator().manual_seed(TEST_SEED)
@@ -41,17 +53,16 @@ class OverlapStream(Stream):
         labels, num = self.split.labels.to(device), self.num_samples
         first = torch.randperm(num, generator=generator, device=device) % len(labels)
         second = draw_partners(labels, first, generator)
-        shift = torch.randint(
-            -self.max_shift, self.max_shift + 1, (num, 2, 2), generator=generator, device=device
-        )
-        plan = {"index": torch.stack([first, second], 1), "shift": shift}
+        movement = self.mover.draw(2 * num, generator)
+        plan = {"index": torch.stack([first, second], 1)}
+        plan |= {name: x.unflatten(0, (num, 2)) for name, x in movement.items()}
         return {name: values.to(self.device) for name, values in plan.items()}
 
     def batch(self, plan: Plan) -> Batch:
         """Make the batch of a slice of a plan: overlays, both labels, both digits alone."""
-        index = plan["index"].flatten()
-        digits = place(self.split.images[index], plan["shift"].flatten(0, 1), self.image_shape[1:])
-        parts = digits.view(-1, 2, *self.image_shape) / 255
+        each = {name: x.flatten(0, 1) for name, x in plan.items()}
+        digits = self.mover.move(self.split.images[each["index"]] / 255, each)
+        parts = digits.view(-1, 2, *self.image_shape)
         images = parts.sum(1).clamp(max=1)
         return Batch(images, self.split.labels[plan["index"]], parts)
 

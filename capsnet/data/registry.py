@@ -55,9 +55,14 @@ class Entry:
     source: Source | None = field(default=None, repr=False)
 
     @property
-    def takes_augment(self) -> bool:
-        """Whether training images may be augmented; other data moves them by its own rules."""
+    def takes_shift(self) -> bool:
+        """Whether training images may be shifted; other data moves them by its own rules."""
         return self.stream in (_centred, _as_loaded)
+
+    @property
+    def takes_warp(self) -> bool:
+        """Whether training images may be rotated, scaled, sheared and bent."""
+        return self.takes_shift or self.stream is _overlaps
 
 
 def _digits(split: str, ask: Request) -> Split:
@@ -103,7 +108,8 @@ def _as_loaded(split: Split, ask: Request) -> Stream:
 
 
 def _overlaps(split: Split, ask: Request) -> Stream:
-    return OverlapStream(split, ask.num_samples or len(split), ask.image_size or 36)
+    num_pairs = ask.num_samples or len(split)
+    return OverlapStream(split, num_pairs, ask.image_size or 36, augment=ask.augment)
 
 
 def _placed(split: Split, ask: Request) -> Stream:
@@ -184,8 +190,10 @@ def open_data(
         raise unknown_name("split", split, ("train", "validation", "test"))
     if augment is not None and split != "train":
         raise UserError(f"Only training images are augmented; leave augment out for {split}.")
-    if augment is not None and not entry.takes_augment:
-        raise UserError(f"{entry.name} moves its images by its own rules; leave augment out.")
+    if augment is not None and augment.warps and not entry.takes_warp:
+        raise UserError(f"{entry.name} warps its images by its own rules or not; leave that out.")
+    if augment is not None and augment.shift and not entry.takes_shift:
+        raise UserError(f"{entry.name} moves its images by its own rules; leave the shift out.")
     if split == "validation" and holdout < 1:
         raise UserError("There is no validation split; hold out some training images for it.")
     if num_samples is not None and num_samples < 1:

@@ -19,8 +19,7 @@ class CapsNet(Classifier):
     """The paper's network for any image shape, number of classes and capsule sizes.
 
     Options that follow the authors' code instead of the paper (docs/deviations.md):
-    routing_bias, primary_routed, leaky, init="authors". decoder=() leaves the decoder out. dropout
-    is the share of primary capsules that a training step leaves out.
+    routing_bias, primary_routed, leaky, init="authors". decoder=() leaves the decoder out.
     """
 
     objective = "margin"
@@ -45,7 +44,6 @@ class CapsNet(Classifier):
         routing_bias: bool = False,
         primary_routed: bool = False,
         init: Literal["torch", "authors"] = "torch",
-        dropout: float = 0.0,
         backend: Backend = "auto",
     ) -> None:
         super().__init__(image_shape, num_classes)
@@ -63,7 +61,6 @@ class CapsNet(Classifier):
             primary_stride,
             primary_routed,
         )
-        self.dropout = nn.Dropout1d(dropout)
         self.class_caps = ClassCaps(
             grid[0] * grid[1] * primary_types,
             primary_dim,
@@ -81,7 +78,7 @@ class CapsNet(Classifier):
 
     def forward(self, images: Tensor) -> Output:
         """Return v [N, J, E] and its lengths [N, J] for images [N, C, H, W]."""
-        v = self.class_caps(self.dropout(self.primary(images))).float()
+        v = self.class_caps(self.primary(images)).float()
         return Output(v, torch.linalg.vector_norm(v, dim=-1))
 
     def primary(self, images: Tensor) -> Tensor:

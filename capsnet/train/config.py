@@ -77,17 +77,9 @@ class TrainConfig:
     """Random shear, each direction."""
     elastic: float = 0.0
     """Random bending: the standard deviation in pixels of every pixel's displacement."""
-    warp_share: float = 1.0
-    """Share of the training images, others in every epoch, that are rotated, scaled, sheared or
-    bent; the rest is only shifted, and so as sharp as the images of the test."""
-    interpolation: Literal["bilinear", "bicubic"] = "bicubic"
-    """How a rotated, scaled, sheared or bent image is computed; bilinear blurs more."""
     contrast: float = 1.0
-    """Factor of the contrast of such an image, which gives back what interpolation has blurred; 1.2
-    leaves warped digits with as many black and white pixels as they had."""
-    erase: int = 0
-    """Side in pixels of a square at a random place of every training image that is blackened; the
-    reconstruction is asked for the whole image."""
+    """Factor of the contrast of an image that is rotated, scaled, sheared or bent, which gives back
+    what interpolation blurs; with 1.2 such digits are as sharp as they were."""
     num_samples: int | None = None
     """Training images to use, evenly over the classes, or overlapping pairs to draw per epoch."""
 
@@ -132,7 +124,6 @@ class TrainConfig:
         _require(0 <= self.scale < 1, "scale must be at least 0 and less than 1")
         _require(self.elastic >= 0, "elastic must not be negative")
         _require(self.contrast > 0, "contrast must be greater than 0")
-        _require(self.erase >= 0, "erase must not be negative")
 
     @property
     def folder(self) -> Path:

@@ -232,18 +232,15 @@ def open_stream(config: TrainConfig, split: SplitName, device: torch.device) -> 
     """Return the training, validation or test data of a run; only training data is augmented."""
     augment = None
     if split == "train":
-        warp = (config.rotate, config.scale, config.shear, config.elastic)
-        asked = config.shift is not None or any(warp) or config.warp_share < 1 or config.erase
-        if asked or find_data(config.data)[0].takes_augment:
-            shift = 2 if config.shift is None else config.shift
-            augment = Augment(
-                shift,
-                *warp,
-                warp_share=config.warp_share,
-                interpolation=config.interpolation,
-                contrast=config.contrast,
-                erase=config.erase,
-            )
+        shift = 2 if find_data(config.data)[0].takes_shift else 0
+        augment = Augment(
+            shift if config.shift is None else config.shift,
+            config.rotate,
+            config.scale,
+            config.shear,
+            config.elastic,
+            config.contrast,
+        )
     return open_data(
         config.data,
         split,

@@ -101,7 +101,11 @@ def test_augment_is_for_training_images_that_do_not_move_by_themselves():
             open_data("digits", split, augment=Augment(), **options)
     with pytest.raises(UserError, match="own rules"):
         open_data("multidigits", "train", augment=Augment())
-    takes = {entry.name for entry in list_data() if entry.takes_augment}
+    pairs = open_data("multidigits", "train", augment=Augment(shift=0, rotate=10))
+    assert pairs.plan(torch.Generator()).keys() == {"index", "theta"}
+    with pytest.raises(UserError, match="own rules"):
+        open_data("mnist40", "train", augment=Augment(shift=0, rotate=10))
+    takes = {entry.name for entry in list_data() if entry.takes_shift}
     assert takes == {"digits", "mnist", "fashion", "affnist", "smallnorb", "folder:PATH"}
 
 

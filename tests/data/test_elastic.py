@@ -125,12 +125,12 @@ def test_plan_of_an_epoch_is_the_same_on_resuming():
 
 def test_config_is_passed_on_and_checked():
     config = TrainConfig(data="digits", rotate=1.0, scale=0.2, shear=0.3, elastic=0.4)
-    assert open_stream(config, "train", CPU).augment == Augment(2, 1.0, 0.2, 0.3, 0.4)
-    assert open_stream(config, "test", CPU).augment is None
+    assert open_stream(config, "train", CPU).mover.augment == Augment(2, 1.0, 0.2, 0.3, 0.4)
+    assert open_stream(config, "test", CPU).mover.augment == Augment(shift=0)
     with pytest.raises(UserError, match="elastic"):
         TrainConfig(elastic=-1.0).check()
     with pytest.raises(UserError, match="own rules"):
-        open_stream(TrainConfig(data="multidigits", elastic=1.0), "train", CPU)
+        open_stream(TrainConfig(data="mnist40", elastic=1.0), "train", CPU)
 
 
 def test_run_of_before_there_was_elastic_can_go_on():

@@ -33,12 +33,13 @@ STREAMS = {
     "shift": lambda: ImageStream(random_split(), Augment(shift=2)),
     "warp": lambda: ImageStream(random_split(), Augment(2, 15.0, 0.1, 0.1), canvas=11),
     "elastic": lambda: ImageStream(random_split(), Augment(2, 15.0, elastic=1.0), canvas=11),
-    "half warped": lambda: ImageStream(random_split(), Augment(2, 15.0, warp_share=0.5)),
-    "erased": lambda: ImageStream(random_split(), Augment(2, 15.0, erase=3)),
-    "sharp": lambda: ImageStream(random_split(), Augment(2, 15.0, contrast=1.2, warp_share=0.5)),
+    "sharp": lambda: ImageStream(random_split(), Augment(2, 15.0, contrast=1.2)),
     "canvas": lambda: CanvasStream(random_split(), canvas=12),
     "affine": lambda: AffineStream(random_split(), num_samples=37, canvas=14),
     "overlap": lambda: OverlapStream(random_split(), num_samples=37, canvas=12, max_shift=2),
+    "warped overlap": lambda: OverlapStream(
+        random_split(), num_samples=37, canvas=12, max_shift=2, augment=Augment(0, 15.0, elastic=1)
+    ),
 }
 
 
@@ -91,14 +92,14 @@ def test_batch_compiles_as_one_graph(stream):
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-@pytest.mark.parametrize("name", ["plain", "shift", "elastic", "erased", "overlap"])
+@pytest.mark.parametrize("name", ["plain", "shift", "elastic", "sharp", "overlap"])
 def test_batch_replays_in_a_cuda_graph(name):
     split = random_split().to("cuda")
     stream = {
         "plain": lambda: ImageStream(split, Augment(rotate=5)),
         "shift": lambda: ImageStream(split, Augment(shift=2)),
         "elastic": lambda: ImageStream(split, Augment(elastic=1.0)),
-        "erased": lambda: ImageStream(split, Augment(erase=3)),
+        "sharp": lambda: ImageStream(split, Augment(rotate=5, contrast=1.2)),
         "overlap": lambda: OverlapStream(split, num_samples=24, canvas=12, max_shift=2),
     }[name]()
     assert stream.plan(None)["index"].device.type == "cuda"
@@ -123,7 +124,7 @@ def test_every_image_comes_once_per_epoch():
 
 def test_evaluation_is_in_order_and_unmoved():
     split = random_split()
-    for augment in (None, Augment(), Augment(rotate=10), Augment(elastic=1), Augment(erase=3)):
+    for augment in (None, Augment(), Augment(rotate=10), Augment(elastic=1)):
         stream = ImageStream(split, augment)
         batch = stream.batch(stream.plan(None))
         assert torch.equal(batch.images, split.images / 255)
@@ -247,23 +248,6 @@ def test_affnist_style_digits_stay_on_the_canvas_and_differ():
     assert len(images.flatten(1).unique(dim=0)) == 400
 
 
-def test_a_square_is_erased_anywhere_but_not_from_the_picture_to_draw():
-    split = random_split(num=400)
-    stream = ImageStream(split, Augment(shift=0, erase=3))
-    plan = stream.plan(seeded(0))
-    batch = stream.batch(plan)
-    whole = split.images[plan["index"]] / 255
-    assert torch.equal(batch.parts[:, 0], whole)
-    gone = batch.images != whole
-    assert (batch.images[gone] == 0).all()
-    assert (gone.sum((1, 2, 3)) == 2 * 3 * 3).all()  # no pixel of these images was black
-    corners = [tuple(mask[0].nonzero()[0].tolist()) for mask in gone]
-    assert set(corners) == {(y, x) for y in range(7 - 3 + 1) for x in range(6 - 3 + 1)}
-    assert all(mask[:, y : y + 3, x : x + 3].all() for mask, (y, x) in zip(gone, corners))  # noqa: B905
-    with pytest.raises(UserError, match="erase less"):
-        ImageStream(split, Augment(erase=7))
-
-
 def test_bounds_of_augment_are_checked():
     with pytest.raises(UserError):
         Augment(shift=-1)
@@ -271,9 +255,6 @@ def test_bounds_of_augment_are_checked():
         Augment(scale=1.0)
     with pytest.raises(UserError):
         Augment(elastic=-0.5)
-    for share, rotate in ((0.0, 15.0), (1.1, 15.0), (0.5, 0.0)):
-        with pytest.raises(UserError, match="warp share"):
-            Augment(rotate=rotate, warp_share=share)
 
 
 def test_contrast_gives_warped_digits_their_edges_back():
@@ -286,25 +267,8 @@ def test_contrast_gives_warped_digits_their_edges_back():
         return images.diff(dim=2).square().sum() / whole
 
     whole = (split.images / 255).diff(dim=2).square().sum()
-    assert edges(interpolation="bilinear") < 0.75
     assert 0.8 < edges() < 0.9
     assert 0.95 < edges(contrast=1.2) < 1.05
     for contrast, rotate in ((0.0, 15.0), (1.2, 0.0)):
         with pytest.raises(UserError, match="contrast"):
             Augment(rotate=rotate, contrast=contrast)
-
-
-def test_images_that_are_not_warped_are_shifted_and_sharp():
-    split = load_digits("test").subset(range(200))
-    movement = {"rotate": 15.0, "scale": 0.15, "shear": 0.15, "elastic": 1.0}
-    stream = ImageStream(split, Augment(2, **movement, warp_share=0.7, contrast=1.2))
-    plan = stream.plan(seeded(1))
-    all_warped = ImageStream(split, Augment(2, **movement)).plan(seeded(1))
-    still = ~plan["knots"].flatten(1).any(1)
-    assert 0.2 < still.float().mean() < 0.4
-    assert torch.equal(plan["index"], all_warped["index"])
-    assert torch.equal(plan["theta"][~still], all_warped["theta"][~still])
-    images = stream.batch(plan).images[still]
-    levels = 255 * images
-    torch.testing.assert_close(levels, levels.round(), atol=1e-3, rtol=0)
-    assert (plan["theta"][still][:, :, :2] == torch.eye(2)).all()

@@ -238,10 +238,10 @@ def test_figures_are_drawn(name, trained, tmp_path, monkeypatch):
     assert Image.open(tmp_path / f"{name}.png").size[0] > 300
 
 
-def test_the_paper_schedule_among_the_candidates_is_scaled_to_its_epochs():
-    from capsnet.experiments.reproduce import tune
+def test_the_paper_schedule_is_scaled_to_its_epochs():
+    from capsnet.experiments.reproduce import table1
 
-    config = tune.recipes(0)["paper's schedule"]
+    config = table1.recipes(0)[table1.R3]
     steps = config.epochs * 469
     assert config.schedule == "paper"
     assert steps / config.lr_decay_steps == pytest.approx(150, rel=0.02)

@@ -109,23 +109,29 @@ def describe(config: dict[str, Any]) -> str:
         )
     if config.get("elastic"):
         parts.append(f"elastic {config['elastic']:g} px")
-    if config.get("interpolation") == "bicubic" and (config["rotate"] or config.get("elastic")):
-        parts.append("bicubic")
     if config.get("contrast", 1) != 1:
         parts.append(f"contrast × {config['contrast']:g}")
-    if config.get("warp_share", 1) < 1:
-        parts.append(f"these for {config['warp_share']:.0%} of the images")
     if config["shift"] is not None:
         parts.append(f"shift ±{config['shift']}")
-    if config.get("erase"):
-        parts.append(f"a square of {config['erase']} px erased")
     if config.get("weight_decay"):
         parts.append(f"weight decay {config['weight_decay']:g}")
-    parts += [f"dropout {o.partition('=')[2]}" for o in config["options"] if "dropout=" in o]
     if config["reconstruction_weight"] != TrainConfig.reconstruction_weight:
         parts.append(f"reconstruction weight {config['reconstruction_weight']:g}")
+    parts += gone(config)
     if config["holdout"]:
         parts.append(f"{config['holdout']:,} training images held out")
     if config.get("stop_at_error") is not None:
         parts.append(f"stopped at {config['stop_at_error']:g} % validation error")
     return ", ".join(parts)
+
+
+def gone(config: dict[str, Any]) -> list[str]:
+    """Return in words what earlier versions could do and early runs did."""
+    parts = [f"dropout {o.partition('=')[2]}" for o in config["options"] if "dropout=" in o]
+    if config.get("interpolation") == "bilinear" and config["rotate"]:
+        parts.append("bilinear")
+    if config.get("warp_share", 1) < 1:
+        parts.append(f"{config['warp_share']:.0%} of the images warped")
+    if config.get("erase"):
+        parts.append(f"a square of {config['erase']} px erased")
+    return parts

@@ -1,0 +1,64 @@
+"""Random movement of training images, drawn for a whole epoch and applied to a batch at a time.
+
+Usage: mover = Mover(Augment(rotate=15), (28, 28), (28, 28), device)
+       plan = mover.draw(60_000, generator); moved = mover.move(images, plan)
+"""
+
+import torch
+from torch import Tensor
+
+from capsnet.data.augment import (
+    Augment,
+    Size,
+    affine_grid,
+    affine_theta,
+    linear_map,
+    pixel_centres,
+    place,
+    sample,
+)
+from capsnet.data.elastic import draw_knots, spline_basis, spline_field
+
+Plan = dict[str, Tensor]
+
+
+class Mover:
+    """Moves images of the size `inner` on black ones of the size `outer` as an Augment says."""
+
+    def __init__(self, augment: Augment, inner: Size, outer: Size, device: torch.device) -> None:
+        self.augment, self.inner, self.outer = augment, inner, outer
+        if augment.warps:
+            self.centres = pixel_centres(outer, device)
+        if augment.elastic:
+            self.basis = spline_basis(outer).to(device)
+
+    def draw(self, num: int, generator: torch.Generator) -> Plan:
+        """Draw "shift" [num, 2] (dy, dx), or "theta" [num, 2, 3] and, if elastic, "knots"."""
+        reach, device = self.augment.shift, generator.device
+        shift = torch.randint(-reach, reach + 1, (num, 2), generator=generator, device=device)
+        if not self.augment.warps:
+            return {"shift": shift}
+        spread = torch.rand(num, 4, generator=generator, device=device) * 2 - 1
+        A = linear_map(
+            angle=spread[:, 0] * self.augment.rotate,
+            scale=1 + spread[:, 1:3] * self.augment.scale,
+            shear=spread[:, 3] * self.augment.shear,
+        )
+        plan = {"theta": affine_theta(A, shift.flip(1), self.inner, self.outer)}
+        if self.augment.elastic:
+            plan["knots"] = draw_knots(num, self.augment.elastic, self.inner, generator)
+        return plan
+
+    def move(self, images: Tensor, plan: Plan) -> Tensor:
+        """Return float images [N, C, h, w] in [0, 1] moved by a slice of a plan: [N, C, H, W].
+
+        Without movement in the plan they are in the centre.
+        """
+        if "theta" not in plan:
+            still = torch.zeros(len(images), 2, dtype=torch.long, device=images.device)
+            return place(images, plan.get("shift", still), self.outer)
+        grid = affine_grid(plan["theta"], *self.centres)
+        if "knots" in plan:
+            grid = grid + spline_field(plan["knots"], self.basis)
+        moved = sample(images, grid, "bicubic")
+        return (0.5 + self.augment.contrast * (moved - 0.5)).clamp(0, 1)  # bicubic overshoots
