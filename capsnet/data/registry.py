@@ -191,7 +191,7 @@ def open_data(
     if augment is not None and split != "train":
         raise UserError(f"Only training images are augmented; leave augment out for {split}.")
     if augment is not None and augment.warps and not entry.takes_warp:
-        raise UserError(f"{entry.name} warps its images by its own rules or not; leave that out.")
+        raise UserError(f"{entry.name} moves its images by its own rules; leave the warp out.")
     if augment is not None and augment.shift and not entry.takes_shift:
         raise UserError(f"{entry.name} moves its images by its own rules; leave the shift out.")
     if split == "validation" and holdout < 1:
