@@ -19,8 +19,9 @@ BELOW = {
     "experiments": {"ops", "layers", "models", "data", "train", "bench"},
     "errors": set(),
     "files": set(),
+    "provenance": set(),
 }
-LEAVES = {"errors", "files"}
+LEAVES = {"errors", "files", "provenance"}
 
 
 def module_name(path):

@@ -1,6 +1,7 @@
 """One benchmark by name: runs it, says where it ran, and writes it as a table."""
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -8,15 +9,20 @@ import torch
 
 from capsnet.bench.routing import bench_routing
 from capsnet.bench.step import bench_epoch, bench_inference, bench_step
-from capsnet.train.checkpoint import versions
+from capsnet.provenance import git_commit, versions
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 def where(device: torch.device) -> dict[str, Any]:
-    """Return device and versions, which every result carries."""
-    name = torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
-    return {"device": name, "threads": torch.get_num_threads(), "versions": versions()}
+    """Return what every result carries: device, versions, commit and date."""
+    return {
+        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
+        "threads": torch.get_num_threads(),
+        "versions": versions(),
+        "commit": git_commit(),
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
 
 
 def default_batches(kind: str, device: torch.device) -> tuple[int, ...]:

@@ -100,7 +100,7 @@ def info(weights: str | None = None, json: bool = False) -> int:
 
     from capsnet.data import cache_folder
     from capsnet.models.weights import find_model
-    from capsnet.train.checkpoint import versions
+    from capsnet.provenance import versions
 
     if weights is not None:
         facts = find_model(weights)[1]

@@ -22,6 +22,7 @@ def bench(
     device: str = "auto",
     plot: Path | None = None,
     save: Path | None = None,
+    commit: str | None = None,
     json: bool = False,
 ) -> int:
     """Measure speed and memory of the paper's CapsNet, after checking that results are right.
@@ -39,6 +40,7 @@ def bench(
         device: auto, cpu, cuda or cuda:N.
         plot: PNG file of time and memory against the batch size and capsules, for routing.
         save: File to which the result is added as one line of JSON.
+        commit: Commit to note with it, where git does not know it.
         json: Print the result as one JSON object on the last line.
     """
     from capsnet.bench.report import run_bench, table
@@ -62,6 +64,8 @@ def bench(
     except WrongResult as error:
         print(f"capsnet: {error}", file=sys.stderr)
         return EXIT_FAILED
+    if commit is not None:
+        result["commit"] = commit
     if save is not None:
         append_line(save, json_format.dumps(result))
     if plot is not None:

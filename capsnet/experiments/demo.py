@@ -35,8 +35,8 @@ def run_demo(seconds: float, out: Path) -> None:
     print(f"\n{'model':<20}{'test error':>12}{'training':>12}")
     for name, result in results.items():
         print(f"{name:<20}{result['error_percent']:>10.1f} %{result['seconds']:>10.0f} s")
-    for name, error in shipped_errors().items():
-        print(f"{name:<20}{error:>10.1f} %     shipped weights")
+    for name, (data, error) in shipped_errors().items():
+        print(f"{name:<20}{error:>10.1f} %     shipped weights, {data}")
     print(
         f"\nFigures: {out}/reconstructions.png and {out}/perturbation.png"
         "\n\nTry next:"
@@ -49,14 +49,14 @@ def run_demo(seconds: float, out: Path) -> None:
     )
 
 
-def shipped_errors() -> dict[str, float]:
-    """Return the test errors of all shipped weights on embedded digits, single or overlapping."""
+def shipped_errors() -> dict[str, tuple[str, float]]:
+    """Return data and test error of all shipped weights: embedded digits, single or overlapping."""
     errors = {}
     for name in list_models():
         if shipped_path(name).exists():
             model, card = find_model(name)
             data = "multidigits" if card["config"]["data"] == "multimnist" else "digits"
-            errors[name] = evaluate(model, open_data(data, "test")).error_percent
+            errors[name] = data, evaluate(model, open_data(data, "test")).error_percent
     return errors
 
 

@@ -2,8 +2,8 @@
 
 optimizer = Adam(params, lr, average, average_weight); optimizer.zero_grad(); …; optimizer.step()
 
-On a GPU both are one kernel (adam_kernel.py), since all they cost is memory traffic: p, gradient,
-moments and average are read once and written once. Elsewhere they are torch's own operations.
+On a GPU all are one kernel (adam_kernel.py), since what they cost is memory traffic: p, gradient,
+moments and average are read once, and written once if changed. Elsewhere they are torch's own.
 """
 
 from importlib.util import find_spec
@@ -49,7 +49,8 @@ class Adam(torch.optim.AdamW):
             return
         super().step()
         for mean, p in zip(self.average, self.params, strict=False):
-            mean.lerp_(p, self.average_weight)
+            if p.grad is not None:
+                mean.lerp_(p, self.average_weight)
 
     def _step_by_kernel(self) -> None:
         from capsnet.train.adam_kernel import adam_pass

@@ -4,7 +4,6 @@ Weights, optimizer, average, sums and random states are tensors; position, confi
 versions are JSON in the file's header, so that both are replaced in one move.
 """
 
-import platform
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,9 +11,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-import capsnet
 from capsnet.errors import UserError
 from capsnet.models.weights import load_tensors, save_tensors, set_weights
+from capsnet.provenance import versions
 from capsnet.train.config import TrainConfig, differences
 from capsnet.train.step import TrainStep
 
@@ -30,15 +29,6 @@ class Position:
     step: int = 0  # within the epoch
     seconds: float = 0.0
     history: list[dict[str, Any]] = field(default_factory=list)
-
-
-def versions() -> dict[str, str]:
-    """Return the versions that a result depends on."""
-    return {
-        "capsnet": capsnet.__version__,
-        "torch": torch.__version__,
-        "python": platform.python_version(),
-    }
 
 
 def save_checkpoint(folder: Path, step: TrainStep, config: TrainConfig, position: Position) -> None:

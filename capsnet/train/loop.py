@@ -22,13 +22,13 @@ from capsnet.errors import UserError
 from capsnet.files import clear_leftovers, write_text
 from capsnet.models import CapsNet, Classifier, create_model
 from capsnet.models.weights import WEIGHTS, save_weights
+from capsnet.provenance import versions
 from capsnet.train.board import Board
 from capsnet.train.checkpoint import (
     CHECKPOINT,
     Position,
     load_checkpoint,
     save_checkpoint,
-    versions,
 )
 from capsnet.train.config import TrainConfig
 from capsnet.train.device import pick_device, pick_precision

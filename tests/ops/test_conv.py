@@ -5,6 +5,7 @@ the interpreter must be chosen before Triton is imported. With a Hopper GPU: `py
 """
 
 import os
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -327,3 +328,21 @@ def test_unfolded_on_the_cpu_is_as_exact_as_the_library(
         error, allowed = ((z.double() - exact).norm() / exact.norm() for z in (x, y))
         assert error <= 2 * allowed + 1e-3
     assert ours[0].is_contiguous(memory_format=torch.channels_last)
+
+
+def test_unfolded_memory_is_shared_by_evaluation_and_training(monkeypatch) -> None:
+    """First a small batch in inference mode, then larger and smaller ones with gradients."""
+    monkeypatch.setattr(unfolded, "_kept", threading.local())
+    weight = torch.randn(8, 64, 3, 3).bfloat16().requires_grad_()
+    with torch.inference_mode():
+        conv2d(torch.randn(1, 64, 8, 8).bfloat16(), weight)
+    for N in (1, 4, 2, 0):
+        x = torch.randn(N, 64, 8, 8).bfloat16().requires_grad_()
+        y = conv2d(x, weight)
+        torch.testing.assert_close(y, F.conv2d(x, weight), atol=0.1, rtol=0.05)
+        if N:
+            y.sum().backward()
+    assert unfolded._kept.room.numel() == 4 * 6 * 6 * 9 * 64
+    monkeypatch.setattr(unfolded, "PIECE_BYTES", 1 << 10)
+    conv2d(torch.randn(5, 64, 20, 20).bfloat16(), weight)
+    assert unfolded._kept.room.numel() == 4 * 6 * 6 * 9 * 64  # a piece too large is not kept

@@ -153,14 +153,15 @@ def check_use() -> None:
     p, alone, broken = (torch.randn(3000, device=DEVICE).requires_grad_() for _ in range(3))
     params = [p, alone, broken]
     before = [x.detach().clone() for x in params]
-    average = [torch.randn(3000, device=DEVICE), before[1].clone(), before[2].clone()]
+    average = [torch.randn(3000, device=DEVICE) for _ in range(2)] + [before[2].clone()]
+    kept = average[1].clone()
     one = torch.ones((), device=DEVICE)
     optimizer = Adam(params, 0.1 * one, average, one)
     p.grad, broken.grad = torch.randn_like(p), torch.zeros_like(p)
     broken.grad[2999] = torch.nan
     optimizer.step()
     assert torch.equal(average[0], p) and not torch.equal(p, before[0])
-    assert torch.equal(alone, before[1]) and torch.equal(average[1], before[1])
+    assert torch.equal(alone, before[1]) and torch.equal(average[1], kept)
     assert [optimizer.state[x]["step"].item() for x in params] == [1, 0, 1]
     assert torch.equal(broken[:2999], before[2][:2999]) and broken[2999].isnan()
     optimizer.zero_grad()
@@ -212,6 +213,12 @@ def check_checkpoint(config, folder) -> None:
 def test_without_the_kernel_it_is_torchs_adam_bit_for_bit(averaged, decay):
     problem = Problem(SHAPES, averaged, decay, "cpu")
     assert equal(problem.by_ours(), problem.by_torch(torch.float32, fused=True))
+
+
+def test_without_a_gradient_weights_and_average_stay():
+    p, mean, one = torch.ones(3, requires_grad=True), torch.zeros(3), torch.ones(())
+    Adam([p], one, [mean], one).step()
+    assert torch.equal(p, torch.ones(3)) and torch.equal(mean, torch.zeros(3))
 
 
 @pytest.mark.skipif(CUDA or INTERPRETED, reason="the GPU tests cover the same cases")

@@ -113,8 +113,14 @@ def describe(config: dict[str, Any]) -> str:
         parts.append(f"contrast × {config['contrast']:g}")
     if config["shift"] is not None:
         parts.append(f"shift ±{config['shift']}")
+    if set(AUTHORS) <= set(config["options"]):
+        parts.append("the authors' network")
+    elif AUTHORS[0] in config["options"]:
+        parts.append("the authors' primary capsules")
     if config.get("weight_decay"):
         parts.append(f"weight decay {config['weight_decay']:g}")
+    if config["average_classes"]:
+        parts.append("margin loss averaged over classes")
     if config["reconstruction_weight"] != TrainConfig.reconstruction_weight:
         parts.append(f"reconstruction weight {config['reconstruction_weight']:g}")
     parts += gone(config)

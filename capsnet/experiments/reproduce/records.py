@@ -1,4 +1,4 @@
-"""Results on disk: one JSON line per finished run in results/NAME.jsonl, only ever added to.
+"""Results on disk: one JSON line per finished run in results/NAME.jsonl; programs only add to it.
 
 Several processes may add and read at once: a writer holds the lock of the file.
 
@@ -9,7 +9,6 @@ import fcntl
 import hashlib
 import json
 import os
-import subprocess
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,10 +16,9 @@ from typing import Any
 
 import torch
 
-import capsnet
 from capsnet.errors import UserError
 from capsnet.files import append_line, locked
-from capsnet.train.checkpoint import versions
+from capsnet.provenance import versions
 from capsnet.train.config import TrainConfig
 
 # Settings that say where a run is made, not what it is; they are not recorded.
@@ -71,25 +69,6 @@ def describe_machine(device: torch.device) -> dict[str, Any]:
         "versions": {**versions(), "cuda": torch.version.cuda},
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
     }
-
-
-def git_commit() -> str | None:
-    """Return the commit of the code, marked if files were changed since; None without git."""
-    package = Path(capsnet.__file__).parent
-    try:
-        _git(package, "ls-files", "--error-unmatch", "__init__.py")
-        commit = _git(package, "rev-parse", "--short=12", "HEAD")
-        changed = _git(package, "status", "--porcelain", "--untracked-files=no", "--", "*.py")
-    except (OSError, subprocess.CalledProcessError):
-        return None
-    return commit + ("-changed" if changed else "")
-
-
-def _git(folder: Path, *arguments: str) -> str:
-    done = subprocess.run(
-        ["git", *arguments], cwd=folder, capture_output=True, text=True, check=True
-    )
-    return done.stdout.strip()
 
 
 def append(folder: Path, record: Record) -> None:

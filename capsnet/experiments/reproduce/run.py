@@ -31,13 +31,13 @@ from capsnet.experiments.reproduce.records import (
     append,
     describe_machine,
     digest,
-    git_commit,
     read,
     same,
     settings,
 )
 from capsnet.files import locked, write_text
 from capsnet.models.weights import find_model
+from capsnet.provenance import git_commit
 from capsnet.train.checkpoint import CHECKPOINT
 from capsnet.train.config import TrainConfig
 from capsnet.train.device import pick_device, pick_precision

@@ -13,10 +13,11 @@ import torch
 from capsnet.errors import UserError
 from capsnet.experiments.reproduce import markdown
 from capsnet.experiments.reproduce.recipes import describe
-from capsnet.experiments.reproduce.records import WHERE, git_commit
+from capsnet.experiments.reproduce.records import WHERE
 from capsnet.files import write_text
 from capsnet.models import Classifier, create_model, list_models, model_entry
 from capsnet.models.weights import find_model, load_tensors, save_weights, shipped_path
+from capsnet.provenance import git_commit
 
 PAGE = Path("docs/model_cards.md")
 

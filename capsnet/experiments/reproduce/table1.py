@@ -8,7 +8,7 @@ from typing import Any
 from capsnet.experiments.reproduce import markdown
 from capsnet.experiments.reproduce.experiment import Experiment, Trained
 from capsnet.experiments.reproduce.recipes import AUTHORS, ours, paper
-from capsnet.experiments.reproduce.records import Record, Results, current, values
+from capsnet.experiments.reproduce.records import Record, Results, current, same, values
 from capsnet.experiments.reproduce.statistics import (
     compare,
     mcnemar,
@@ -29,9 +29,9 @@ R1_PLAIN = "CapsNet, r = 1, no reconstruction"
 R1 = "CapsNet, r = 1, reconstruction"
 R3_PLAIN = "CapsNet, r = 3, no reconstruction"
 R3 = "CapsNet, r = 3, reconstruction"
-OURS = f"{R3}, our recipe"
 BASELINE_OURS = f"{BASELINE}, our recipe"
 RELEASED = "CapsNet as in the authors' code"
+OURS = f"{RELEASED}, our recipe"
 
 MODELS: dict[str, tuple[str, tuple[str, ...]]] = {
     BASELINE: ("cnn_baseline", ()),
@@ -78,7 +78,7 @@ def table(results: Results) -> str:
         mnist, multimnist = IN_THE_PAPER.get(row, ("–", "–"))
         body.append(
             [
-                row,
+                row + ("" if up_to_date(row, runs) else " (earlier settings)"),
                 mnist,
                 mean_std(values(runs, "error_percent")),
                 multimnist,
@@ -98,6 +98,11 @@ def table(results: Results) -> str:
     said = [verdict(a, rows.get(a, []), b, rows.get(b, [])) for a, b in pairs]
     parts = [markdown.table(header, body), markdown.bullets(said), markdown.recipes(rows)]
     return "\n\n".join(parts)
+
+
+def up_to_date(row: str, runs: list[Record]) -> bool:
+    """Return whether the runs of a row were made with its recipe of now."""
+    return all(same(recipes(r.seed)[row], r) for r in runs)
 
 
 def verdict(name_a: str, a: list[Record], name_b: str, b: list[Record]) -> str:

@@ -75,8 +75,8 @@ def measure(trained: Trained) -> dict[str, Any]:
     with torch.inference_mode():
         loss = float(margin_loss(answers.lengths, T))
     plan = stream.plan(None)
-    wrong = []
-    for shift in product((-1, 0, 1), repeat=2):
+    wrong = [answers.wrong]
+    for shift in filter(any, product((-1, 0, 1), repeat=2)):
         moved = torch.tensor(shift, device=stream.device).expand(stream.num_samples, 2)
         wrong.append(trained.answers(stream, {**plan, "shift": moved}).wrong)
     error = torch.stack(wrong).double().mean()

@@ -31,7 +31,7 @@ def _pieces(x: Tensor, kernel: tuple[int, int], stride: int) -> tuple[int, int, 
     return height, width, max(1, PIECE_BYTES // bytes_per_image)
 
 
-def unfold(x: Tensor, kernel: tuple[int, int], stride: int) -> Tensor:
+def _unfold(x: Tensor, kernel: tuple[int, int], stride: int) -> Tensor:
     """Return the inputs of every output, [N * OH * OW, KH * KW * C], of x in channels-last.
 
     They lie in memory that the next call in this thread uses again.
@@ -43,11 +43,19 @@ def unfold(x: Tensor, kernel: tuple[int, int], stride: int) -> Tensor:
         (N, height, width, kernel[0], kernel[1] * C), (n, stride * row, stride * column, row, 1),
         x.storage_offset(),
     )  # fmt: skip
+    rows = _room(view.numel(), x.dtype).view(view.shape)
+    return rows.copy_(view).view(N * height * width, kernel[0] * kernel[1] * C)
+
+
+def _room(size: int, dtype: torch.dtype) -> Tensor:
+    """Return memory for `size` numbers: this thread's, or new if there is too little of it."""
     room: Tensor | None = getattr(_kept, "room", None)
-    if room is None or room.numel() < view.numel() or room.dtype != x.dtype:
-        room = _kept.room = torch.empty(view.numel(), dtype=x.dtype)
-    rows = room[: view.numel()].view(view.shape)
-    return rows.copy_(view).view(N * height * width, -1)
+    if room is None or room.numel() < size or room.dtype != dtype:
+        with torch.inference_mode(False):  # else training could not write to it later
+            room = torch.empty(size, dtype=dtype)
+        if size * dtype.itemsize <= PIECE_BYTES:
+            _kept.room = room
+    return room[:size]
 
 
 class _Conv(torch.autograd.Function):
@@ -59,8 +67,9 @@ class _Conv(torch.autograd.Function):
         kernel = (weight.shape[2], weight.shape[3])
         height, width, size = _pieces(x, kernel, stride)
         matrix = half.permute(0, 2, 3, 1).reshape(len(half), -1).T
-        y = torch.cat([unfold(piece, kernel, stride) @ matrix for piece in x.split(size)])
-        return y.view(len(x), height, width, -1).permute(0, 3, 1, 2)
+        pieces = [_unfold(piece, kernel, stride) @ matrix for piece in x.split(size)]
+        y = pieces[0] if len(pieces) == 1 else torch.cat(pieces)
+        return y.view(len(x), height, width, len(half)).permute(0, 3, 1, 2)
 
     @staticmethod
     @once_differentiable
@@ -79,7 +88,7 @@ class _Conv(torch.autograd.Function):
         if ctx.needs_input_grad[1]:
             size = _pieces(x, kernel, stride)[2]
             products = (
-                dy_piece.permute(0, 2, 3, 1).reshape(-1, O).T @ unfold(piece, kernel, stride)
+                dy_piece.permute(0, 2, 3, 1).reshape(-1, O).T @ _unfold(piece, kernel, stride)
                 for piece, dy_piece in zip(x.split(size), dy.split(size), strict=True)
             )
             product = next(products).to(ctx.dtype)
