@@ -4,6 +4,7 @@ predict_files([Path("seven.jpg")], "runs/mine", invert=True, centre=True)[0]["de
 """
 
 from collections.abc import Sequence
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from capsnet.files import whole_file
 from capsnet.models import CapsNet
 from capsnet.models.weights import find_model
 from capsnet.train.device import pick_device
+
+BATCH_SIZE = 64
 
 
 @torch.inference_mode()
@@ -34,24 +37,37 @@ def predict_files(
     if reconstruct is not None and not (isinstance(model, CapsNet) and model.decoder):
         raise UserError(f"{model.name} has no decoder to draw with; leave --reconstruct out.")
     channels, size, _ = model.image_shape
-    images = torch.stack([read_image(f, size, channels, invert, centre) for f in files])
     where = pick_device(device)
-    output = model.to(where).eval()(images.to(where).float() / 255)
+    model = model.to(where).eval()
+    names = distinct_stems(files)
     answers = []
-    for n, file in enumerate(files):
-        lengths = dict(zip(classes, output.lengths[n].tolist(), strict=True))
-        answer: dict[str, Any] = {
-            "file": str(file),
-            "decision": max(lengths, key=lambda name: lengths[name]),
-            "lengths": lengths,
-        }
-        if reconstruct is not None:
-            assert isinstance(model, CapsNet)
-            path = reconstruct / f"{file.stem}-reconstruction.png"
-            write_png(model.reconstruct(output.v[n : n + 1])[0], path)
-            answer["reconstruction"] = str(path)
-        answers.append(answer)
+    for start in range(0, len(files), BATCH_SIZE):
+        batch = files[start : start + BATCH_SIZE]
+        images = torch.stack([read_image(f, size, channels, invert, centre) for f in batch])
+        output = model(images.to(where).float() / 255)
+        for n, file in enumerate(batch):
+            lengths = dict(zip(classes, output.lengths[n].tolist(), strict=True))
+            answer: dict[str, Any] = {
+                "file": str(file),
+                "decision": max(lengths, key=lambda name: lengths[name]),
+                "lengths": lengths,
+            }
+            if reconstruct is not None:
+                assert isinstance(model, CapsNet)
+                path = reconstruct / f"{names[start + n]}-reconstruction.png"
+                write_png(model.reconstruct(output.v[n : n + 1])[0], path)
+                answer["reconstruction"] = str(path)
+            answers.append(answer)
     return answers
+
+
+def distinct_stems(files: Sequence[Path]) -> list[str]:
+    """Return the name of each file without its ending, with a number where it is taken."""
+    taken: dict[str, None] = {}
+    for file in files:
+        names = chain([file.stem], (f"{file.stem}-{number}" for number in count(2)))
+        taken[next(name for name in names if name not in taken)] = None
+    return list(taken)
 
 
 def write_png(picture: Tensor, path: Path) -> None:

@@ -53,6 +53,14 @@ def main(args: list[str] | None = None) -> int:
     except UserError as error:
         print(f"capsnet: {error}", file=sys.stderr)
         return EXIT_USER_ERROR
+    except (MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error):
+            raise
+        print(
+            "capsnet: There is not enough memory; use a smaller batch, image or model.",
+            file=sys.stderr,
+        )
+        return EXIT_USER_ERROR
     except BrokenPipeError:
         # Whoever read the output has seen enough; Python must not write to it at the end either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -60,6 +68,13 @@ def main(args: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("capsnet: stopped.", file=sys.stderr)
         return EXIT_INTERRUPTED
+
+
+def is_out_of_memory(error: MemoryError | RuntimeError) -> bool:
+    """Return whether memory ran out; torch says so in the text of a RuntimeError."""
+    return isinstance(error, MemoryError) or any(
+        words in str(error) for words in ("out of memory", "can't allocate memory")
+    )
 
 
 def overview() -> str:

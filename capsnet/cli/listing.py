@@ -6,7 +6,7 @@ from typing import Literal
 
 from tyro.conf import Positional
 
-from capsnet.cli.output import EXIT_FAILED, show
+from capsnet.cli.output import show
 from capsnet.errors import UserError
 
 
@@ -29,6 +29,8 @@ def data(
     from capsnet.data import check, fetch, list_data
 
     if action == "list":
+        if name is not None or folder is not None:
+            raise UserError("'capsnet data list' lists all data sets; leave name and folder out.")
         entries = list_data()
         rows = [
             {
@@ -45,7 +47,10 @@ def data(
     if name is None:
         raise UserError(f"Say which data set to {action}, e.g. 'capsnet data {action} mnist'.")
     report = (fetch if action == "fetch" else check)(name, folder)
-    lines = [f"{f.name:<28} {'ok' if f.ok else 'WRONG'}  {f.place}" for f in report.files]
+    lines = []
+    for f in report.files:
+        state = "ok" if f.ok else "missing" if f.missing else "WRONG"
+        lines.append(f"{f.name:<28} {state}  {f.place}")
     lines += [f"{part}: {sum(n):,} images, {n}" for part, n in report.label_counts.items()]
     show(
         json,
@@ -57,7 +62,13 @@ def data(
         },
         "\n".join(lines),
     )
-    return 0 if report.ok else EXIT_FAILED
+    if not report.ok:
+        bad = ", ".join(f.name for f in report.files if not f.ok)
+        raise UserError(
+            f"Files of {name} are missing or wrong: {bad}; run 'capsnet data fetch {name}' or "
+            "place the originals by hand."
+        )
+    return 0
 
 
 def models(json: bool = False) -> int:

@@ -7,7 +7,7 @@ from typing import Literal
 
 from tyro.conf import Positional
 
-from capsnet.cli.output import EXIT_FAILED, show
+from capsnet.cli.output import EXIT_FAILED, check_png, show
 from capsnet.errors import UserError
 
 
@@ -57,6 +57,8 @@ def bench(
         for option, value in options.items():
             if value and kind != owner:
                 raise UserError(f"--{option} is for 'capsnet bench {owner}'; leave it out.")
+    if plot is not None:
+        check_png(plot)
     try:
         result = run_bench(
             kind, pick_device(device), batch, capsules, dtype, peer, data, data_folder

@@ -6,7 +6,7 @@ from typing import Literal
 
 from tyro.conf import OmitArgPrefixes, Positional
 
-from capsnet.cli.output import EXIT_INTERRUPTED, show
+from capsnet.cli.output import EXIT_INTERRUPTED, check_png, show
 from capsnet.errors import UserError
 from capsnet.train.config import TrainConfig
 
@@ -76,7 +76,7 @@ def evaluate(
         raise UserError("batch-size must be at least 1.")
     where = pick_device(device)
     model, card = find_model(weights)
-    data = data or card["config"]["data"]
+    data = card["config"]["data"] if data is None else data
     stream = open_data(
         data,
         split,
@@ -87,6 +87,12 @@ def evaluate(
         channels=model.image_shape[0],
         seed=card["config"].get("data_seed", 0),
     )
+    known, shown = list(card.get("classes", stream.classes)), list(stream.classes)
+    if len(known) == len(shown) and known != shown:
+        raise UserError(
+            f"The model knows {', '.join(known)}, the data has {', '.join(shown)}; choose data with "
+            "the model's classes."
+        )
     result = run(model.to(where), stream, batch_size, pick_precision(precision, where))
     show(
         json,
@@ -157,16 +163,18 @@ def figure(
     from capsnet.experiments import FIGURES, open_figure_data, save_figure
     from capsnet.models.weights import find_model
 
-    model, card = find_model(weights)
-    name = data or card["config"]["data"]
-    capsules, stream = open_figure_data(kind, model, name, data_folder)
     path = out or Path(f"{kind}.png")
+    check_png(path)
+    model, card = find_model(weights)
+    name = card["config"]["data"] if data is None else data
+    seed = card["config"].get("data_seed", 0)
+    capsules, stream = open_figure_data(kind, model, name, data_folder, seed)
     save_figure(FIGURES[kind](capsules, stream, index), path)
     print(f"Wrote {path}.")
     return 0
 
 
-def demo(seconds: float = 60.0, out: Path = Path("runs/demo")) -> int:
+def demo(seconds: float = 60.0, out: Path = Path("runs/demo"), json: bool = False) -> int:
     """Train a small CapsNet and a small CNN on the embedded digits and show what came out.
 
     Example: capsnet demo
@@ -174,10 +182,12 @@ def demo(seconds: float = 60.0, out: Path = Path("runs/demo")) -> int:
     Args:
         seconds: Training time for each of the two.
         out: Folder for the runs and figures; an earlier demo there is replaced.
+        json: Print the result as one JSON object on the last line.
     """
-    from capsnet.experiments.demo import run_demo
+    from capsnet.experiments.demo import describe, run_demo
 
-    run_demo(seconds, out)
+    result = run_demo(seconds, out)
+    show(json, result, describe(result))
     return 0
 
 

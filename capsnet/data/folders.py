@@ -16,6 +16,7 @@ from capsnet.data.pictures import picture_form, read_image
 from capsnet.errors import UserError
 
 SUFFIXES = (".png", ".jpg", ".jpeg")
+NO_PICTURES = ("thumbs.db", "desktop.ini")  # left in folders by Windows
 DEFAULT_SIZE = 32
 TEST_SHARE = 0.2
 
@@ -62,9 +63,14 @@ def list_pictures(root: Path) -> dict[str, list[Path]]:
     """Return the picture files of every class folder under `root`, both sorted by name."""
     found = {}
     for folder in _folders(root):
-        paths = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
+        paths = sorted(path for path in folder.iterdir() if not _is_hidden(path))
         for path in paths:
-            if path.is_dir() or path.suffix.lower() not in SUFFIXES:
+            if path.is_dir():
+                raise UserError(
+                    f"{path} is a folder where pictures should be; lay the data out as "
+                    "ROOT/CLASS/*.png, or as ROOT/train/CLASS/*.png and ROOT/test/CLASS/*.png."
+                )
+            if path.suffix.lower() not in SUFFIXES:
                 raise UserError(
                     f"{path} is not a PNG or JPEG picture; remove it from the class folder."
                 )
@@ -80,7 +86,11 @@ def list_pictures(root: Path) -> dict[str, list[Path]]:
 
 
 def _folders(root: Path) -> list[Path]:
-    return sorted(path for path in root.iterdir() if path.is_dir() and path.name[0] != ".")
+    return sorted(path for path in root.iterdir() if path.is_dir() and not _is_hidden(path))
+
+
+def _is_hidden(path: Path) -> bool:
+    return path.name.startswith(".") or path.name.lower() in NO_PICTURES
 
 
 def _divide(found: dict[str, list[Path]], seed: int) -> dict[str, dict[str, list[Path]]]:

@@ -18,6 +18,7 @@ from capsnet.data.augment import (
     sample,
 )
 from capsnet.data.elastic import draw_knots, spline_basis, spline_field
+from capsnet.errors import UserError
 
 Plan = dict[str, Tensor]
 
@@ -26,6 +27,11 @@ class Mover:
     """Moves images of the size `inner` on black ones of the size `outer` as an Augment says."""
 
     def __init__(self, augment: Augment, inner: Size, outer: Size, device: torch.device) -> None:
+        if augment.shift >= min(outer):
+            raise UserError(
+                f"A shift of {augment.shift} px moves images of {outer[0]}×{outer[1]} out of sight; "
+                "use less."
+            )
         self.augment, self.inner, self.outer = augment, inner, outer
         if augment.warps:
             self.centres = pixel_centres(outer, device)

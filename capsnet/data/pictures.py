@@ -119,14 +119,17 @@ def _centre_ink(picture: "Image", size: int, path: str | Path) -> Tensor:
     """Fit the box of the ink into 20/28 of the square, its centre of mass in the middle."""
     grey = np.asarray(picture.convert("L"), dtype=np.float64)
     grey = grey - grey.min()
+    blank = UserError(f"{path} is blank: there is nothing to centre; give another picture.")
     if grey.max() == 0:
-        raise UserError(f"{path} is blank: there is nothing to centre; give another picture.")
+        raise blank
     ink = grey > INK_LEVEL * grey.max()
     rows, cols = np.flatnonzero(ink.any(1)), np.flatnonzero(ink.any(0))
     box = picture.crop((int(cols[0]), int(rows[0]), int(cols[-1]) + 1, int(rows[-1]) + 1))
     side = max(1, round(INK_FRACTION * size))
     box = _fit(box, side)
     mass = np.asarray(box.convert("L"), dtype=np.float64)
+    if mass.sum() == 0:  # specks too faint to outlive the scaling
+        raise blank
     corner = []
     for weights in (mass.sum(0), mass.sum(1)):
         middle = weights @ np.arange(len(weights)) / weights.sum()

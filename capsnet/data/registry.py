@@ -26,6 +26,7 @@ from capsnet.data.sources import FASHION, MNIST, Source
 from capsnet.data.streams import ImageStream, Stream
 from capsnet.errors import UserError, unknown_name
 
+MAX_SIZE = 10_000
 SplitName = Literal["train", "validation", "test"]
 
 
@@ -159,7 +160,10 @@ def find_data(name: str, folder: str | Path | None = None) -> tuple[Entry, str |
     if name in DATA:
         return DATA[name], folder
     path = name.removeprefix("folder:")
-    if path == name and not Path(path).is_dir():
+    if not path:
+        raise UserError("The data set has no name; 'capsnet data list' shows which there are.")
+    is_path = path != name or "/" in path or path.startswith(".")
+    if not is_path and not Path(path).is_dir():
         raise unknown_name("data set", name, [entry.name for entry in list_data()])
     if folder is not None:
         raise UserError(f"'{name}' is a folder already; leave the other folder out.")
@@ -196,6 +200,8 @@ def open_data(
         raise UserError(f"{entry.name} moves its images by its own rules; leave the shift out.")
     if split == "validation" and holdout < 1:
         raise UserError("There is no validation split; hold out some training images for it.")
+    if image_size is not None and not 1 <= image_size <= MAX_SIZE:
+        raise UserError(f"Images cannot be {image_size} px wide; ask for 1 to {MAX_SIZE}.")
     if num_samples is not None and num_samples < 1:
         raise UserError(f"Cannot use {num_samples} images; ask for one or more.")
     ask = Request(folder, image_size, channels, num_samples, augment, seed, split == "train")

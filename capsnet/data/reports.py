@@ -8,8 +8,7 @@ from importlib import resources
 from pathlib import Path
 
 from capsnet.data.registry import Entry, Request, find_data
-from capsnet.data.sources import Source, locate
-from capsnet.errors import UserError
+from capsnet.data.sources import MissingFile, Source, WrongFile, locate
 
 
 @dataclass(frozen=True)
@@ -20,6 +19,7 @@ class FileReport:
     ok: bool
     place: str
     path: str
+    missing: bool = False
 
 
 @dataclass(frozen=True)
@@ -38,12 +38,12 @@ class DataReport:
 
 def fetch(name: str, folder: str | Path | None = None) -> DataReport:
     """Get all files of a data set from the first place that has them, and report on them."""
-    entry, folder = find_data(name, folder)
+    entry, place = find_data(name, folder)
     if entry.source is None:
         return check(name, folder)
-    located = locate(entry.source, folder=folder)
+    located = locate(entry.source, folder=place)
     files = [FileReport(file, True, at.place, str(at.path)) for file, at in located.items()]
-    return _report(entry, folder, files)
+    return _report(entry, place, files)
 
 
 def check(name: str, folder: str | Path | None = None) -> DataReport:
@@ -52,7 +52,7 @@ def check(name: str, folder: str | Path | None = None) -> DataReport:
     if entry.source:
         files = [_check_file(entry.source, file, folder) for file in entry.source.raw_md5]
     elif folder is not None:
-        files = [FileReport(entry.name, True, "given folder", str(folder))]
+        files = [FileReport(name, True, "given folder", str(folder))]
     else:
         asset = resources.files("capsnet") / "assets" / "digits.npz"
         files = [FileReport("digits.npz", True, "inside the package", str(asset))]
@@ -62,8 +62,8 @@ def check(name: str, folder: str | Path | None = None) -> DataReport:
 def _check_file(source: Source, name: str, folder: str | Path | None) -> FileReport:
     try:
         located = locate(source, [name], folder, online=False)[name]
-    except UserError as error:
-        return FileReport(name, False, str(error), "")
+    except (MissingFile, WrongFile) as error:
+        return FileReport(name, False, str(error), "", isinstance(error, MissingFile))
     return FileReport(name, True, located.place, str(located.path))
 
 

@@ -48,6 +48,14 @@ class Located:
     raw: bytes = field(repr=False)
 
 
+class MissingFile(UserError):
+    """A file that is nowhere."""
+
+
+class WrongFile(UserError):
+    """A file that is not the original, with no other copy of it."""
+
+
 MNIST = Source(
     name="mnist",
     raw_md5={
@@ -133,7 +141,7 @@ def locate(
             found.setdefault(name, Located(cache / name, place + note, raw))
     if missing := [name for name in missing if name not in found]:
         why = f" ({'; '.join(reasons)})" if reasons else ""
-        raise UserError(
+        raise (WrongFile if damaged.intersection(missing) else MissingFile)(
             f"Cannot find the {source.name} files {', '.join(missing)}{why}; {source.hint}place "
             f"them, with or without .gz, in {cache} by hand, or give their folder."
         )
@@ -145,7 +153,7 @@ def _given(source: Source, name: str, folder: str | Path) -> Located | None:
     wrong: list[str] = []
     located = _local(source, name, Path(folder), f"folder {folder}", wrong)
     if wrong and not located:
-        raise UserError(f"{wrong[0]}; replace it by the original file.")
+        raise WrongFile(f"{wrong[0]}; replace it by the original file.")
     return located
 
 

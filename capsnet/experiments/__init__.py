@@ -24,17 +24,19 @@ FIGURES: dict[str, Callable[[CapsNet, Stream, int], Figure]] = {
 
 
 def open_figure_data(
-    kind: str, model: Classifier, data: str, folder: Path | None = None
+    kind: str, model: Classifier, data: str, folder: Path | None = None, seed: int = 0
 ) -> tuple[CapsNet, Stream]:
-    """Return the model as a CapsNet, and the test images a figure shows."""
+    """Return the model as a CapsNet, and the test images a figure shows; the seed chooses them."""
     if not isinstance(model, CapsNet):
         raise UserError(f"{model.name} has no capsules to draw; choose a CapsNet.")
     channels, size, _ = model.image_shape
     stream: Stream
     if kind == "overlap":
-        stream = open_overlaps(model, data, folder)
+        stream = open_overlaps(model, data, folder, seed)
     else:
-        stream = open_data(data, "test", folder=folder, image_size=size, channels=channels)
+        stream = open_data(
+            data, "test", folder=folder, image_size=size, channels=channels, seed=seed
+        )
     check_fit(model, stream)
     return model, stream
 

@@ -1,7 +1,9 @@
 """The demo: a small CapsNet and a small CNN, the same digits, the same time."""
 
 import shutil
+import sys
 from dataclasses import replace
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -19,28 +21,38 @@ NUM_IMAGES = 5000
 RECIPE = TrainConfig(data="digits", batch_size=64, lr=2e-3, schedule="linear", device="cpu")
 
 
-def run_demo(seconds: float, out: Path) -> None:
-    """Train both for about `seconds`, print their errors side by side, draw two figures."""
-    if seconds <= 0:
-        raise UserError("The training time must be greater than 0 seconds.")
-    print("Training a small CapsNet and a small CNN on 5,000 digits, for the same time each.")
-    results = {"capsnet_small": train_for("capsnet_small", seconds, out)}
-    results["cnn_small"] = train_for("cnn_small", results["capsnet_small"]["seconds"], out)
-    weights = out / "capsnet_small"
-    model, _ = find_model(str(weights))
-    for kind in ("reconstructions", "perturbation"):
-        capsnet, stream = open_figure_data(kind, model, "digits")
-        save_figure(FIGURES[kind](capsnet, stream, 0), out / f"{kind}.png")
-
-    print(f"\n{'model':<20}{'test error':>12}{'training':>12}")
-    for name, result in results.items():
-        print(f"{name:<20}{result['error_percent']:>10.1f} %{result['seconds']:>10.0f} s")
-    for name, (data, error) in shipped_errors().items():
-        print(f"{name:<20}{error:>10.1f} %     shipped weights, {data}")
+def run_demo(seconds: float, out: Path) -> dict[str, Any]:
+    """Train both for about `seconds`, draw two figures; return all errors and where things are."""
+    if not (isfinite(seconds) and seconds > 0):
+        raise UserError("The training time must be a number of seconds greater than 0.")
     print(
-        f"\nFigures: {out}/reconstructions.png and {out}/perturbation.png"
+        "Training a small CapsNet and a small CNN on 5,000 digits, for the same time each.",
+        file=sys.stderr,
+    )
+    capsnet = train_for("capsnet_small", seconds, out)
+    cnn = train_for("cnn_small", capsnet["seconds"], out)
+    model, _ = find_model(capsnet["folder"])
+    figures = []
+    for kind in ("reconstructions", "perturbation"):
+        capsules, stream = open_figure_data(kind, model, "digits")
+        figures.append(str(out / f"{kind}.png"))
+        save_figure(FIGURES[kind](capsules, stream, 0), Path(figures[-1]))
+    return {"trained": [capsnet, cnn], "shipped": shipped_errors(), "figures": figures}
+
+
+def describe(result: dict[str, Any]) -> str:
+    """Return the errors side by side, and what to try next, as text for people."""
+    lines = [f"\n{'model':<20}{'test error':>12}{'training':>12}"]
+    for row in result["trained"]:
+        lines.append(f"{row['model']:<20}{row['error_percent']:>10.1f} %{row['seconds']:>10.0f} s")
+    for row in result["shipped"]:
+        error = f"{row['error_percent']:>10.1f}"
+        lines.append(f"{row['model']:<20}{error} %     shipped weights, {row['data']}")
+    weights, cnn_weights = (row["folder"] for row in result["trained"])
+    return "\n".join(lines) + (
+        f"\n\nFigures: {' and '.join(result['figures'])}"
         "\n\nTry next:"
-        f"\n  capsnet explore --weights {weights} --cnn-weights {out}/cnn_small --open"
+        f"\n  capsnet explore --weights {weights} --cnn-weights {cnn_weights} --open"
         "      touch its capsules"
         f"\n  capsnet figure routing --weights {weights}      how the routing decides"
         f"\n  capsnet predict YOUR.png --weights {weights} --invert --centre"
@@ -49,15 +61,16 @@ def run_demo(seconds: float, out: Path) -> None:
     )
 
 
-def shipped_errors() -> dict[str, tuple[str, float]]:
-    """Return data and test error of all shipped weights: embedded digits, single or overlapping."""
-    errors = {}
+def shipped_errors() -> list[dict[str, Any]]:
+    """Return the test error of all shipped weights: embedded digits, single or overlapping."""
+    rows = []
     for name in list_models():
         if shipped_path(name).exists():
             model, card = find_model(name)
             data = "multidigits" if card["config"]["data"] == "multimnist" else "digits"
-            errors[name] = data, evaluate(model, open_data(data, "test")).error_percent
-    return errors
+            error = evaluate(model, open_data(data, "test")).error_percent
+            rows.append({"model": name, "data": data, "error_percent": error})
+    return rows
 
 
 def train_for(model: str, seconds: float, out: Path) -> dict[str, Any]:

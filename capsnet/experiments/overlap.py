@@ -16,10 +16,12 @@ from capsnet.models import CapsNet
 COLUMNS = 12
 
 
-def open_overlaps(model: CapsNet, data: str, folder: Path | None = None) -> OverlapStream:
+def open_overlaps(
+    model: CapsNet, data: str, folder: Path | None = None, seed: int = 0
+) -> OverlapStream:
     """Return test pairs of any data set on the model's canvas, shifted as far as it has room."""
     size = model.image_shape[1]
-    stream = open_data(data, "test", folder=folder)
+    stream = open_data(data, "test", folder=folder, seed=seed)
     if isinstance(stream, OverlapStream | ImageStream):
         split = stream.split
         room = min(4, (size - max(split.image_shape[1:])) // 2)

@@ -3,6 +3,7 @@
 output = CapsNet()(images); picture = model.reconstruct(output.v)
 """
 
+from collections.abc import Sequence
 from typing import Literal
 
 import torch
@@ -12,6 +13,7 @@ from capsnet.errors import UserError
 from capsnet.layers import ClassCaps, Decoder, PrimaryCaps
 from capsnet.models.classifier import Classifier, Output, conv_size
 from capsnet.ops import RoutingTrace, conv2d
+from capsnet.ops.losses import check_classes
 from capsnet.ops.routing import Backend, Gradient
 
 
@@ -78,6 +80,7 @@ class CapsNet(Classifier):
 
     def forward(self, images: Tensor) -> Output:
         """Return v [N, J, E] and its lengths [N, J] for images [N, C, H, W]."""
+        self.check(images)
         v = self.class_caps(self.primary(images)).float()
         return Output(v, torch.linalg.vector_norm(v, dim=-1))
 
@@ -91,7 +94,7 @@ class CapsNet(Classifier):
         """Return every iteration of the routing between primary and class capsules."""
         return self.class_caps.trace(self.primary(images))
 
-    def reconstruct(self, v: Tensor, which: Tensor | int | None = None) -> Tensor:
+    def reconstruct(self, v: Tensor, which: Tensor | Sequence[int] | int | None = None) -> Tensor:
         """Return the pictures [N, C, H, W] that the capsules `which` of v [N, J, E] stand for.
 
         which: None for the longest capsule, one class for all, classes [N], or [N, L] for L
@@ -101,11 +104,9 @@ class CapsNet(Classifier):
             raise UserError("This model has no decoder; train one with a decoder to see pictures.")
         if which is None:
             which = torch.linalg.vector_norm(v, dim=-1).argmax(dim=1)
-        elif isinstance(which, int):
-            if not 0 <= which < self.num_classes:
-                raise UserError(f"There is no class {which}; choose 0 to {self.num_classes - 1}.")
-            which = torch.full((len(v),), which, device=v.device)
-        return self.decoder(v, which)
+        which = torch.as_tensor(which, device=v.device)
+        check_classes(which, self.num_classes)
+        return self.decoder(v, (which.expand(len(v)) if which.dim() == 0 else which).long())
 
     @torch.no_grad()
     def _init_as_authors(self) -> None:

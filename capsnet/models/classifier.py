@@ -33,6 +33,16 @@ class Classifier(nn.Module):
     def forward(self, images: Tensor) -> Output:
         """Return the class vectors and lengths of images [N, C, H, W]."""
 
+    def check(self, images: Tensor) -> None:
+        """Raise a UserError if these are not images for this model."""
+        if images.dim() != 4 or images.shape[1:] != self.image_shape:
+            raise UserError(
+                f"The model takes images [N, {', '.join(map(str, self.image_shape))}], not "
+                f"{list(images.shape)}; give images of its shape."
+            )
+        if not images.is_floating_point():
+            raise UserError(f"The model takes images in 0 … 1, not {images.dtype}; divide by 255.")
+
 
 def conv_size(size: int, kernel: int, stride: int) -> int:
     """Return the side left by an unpadded convolution; a UserError if the kernel does not fit."""

@@ -42,6 +42,7 @@ class CnnBaseline(Classifier):
 
     def forward(self, images: Tensor) -> Output:
         """Return logits as v [N, J, 1] and softmax probabilities as lengths [N, J]."""
+        self.check(images)
         logits = self.layers(images).float()
         return Output(logits.unsqueeze(-1), logits.softmax(dim=1))
 
@@ -71,6 +72,7 @@ class CnnMultiMnist(Classifier):
 
     def forward(self, images: Tensor) -> Output:
         """Return logits as v [N, J, 1] and one probability per class as lengths [N, J]."""
+        self.check(images)
         logits = self.layers(images).float()
         return Output(logits.unsqueeze(-1), torch.sigmoid(logits))
 
@@ -107,5 +109,6 @@ class CnnSmall(Classifier):
 
     def forward(self, images: Tensor) -> Output:
         """Return logits as v [N, J, 1] and softmax probabilities as lengths [N, J]."""
+        self.check(images)
         logits = self.layers(images).float()
         return Output(logits.unsqueeze(-1), logits.softmax(dim=1))

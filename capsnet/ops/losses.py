@@ -3,8 +3,11 @@
 loss = margin_loss(lengths, labels) + 0.0005 * reconstruction_loss(pixels, images)
 """
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+from capsnet.errors import UserError
 
 
 def margin_loss(
@@ -40,16 +43,34 @@ def spread_loss(activations: Tensor, labels: Tensor, margin: float = 0.9) -> Ten
 
 def reconstruction_loss(pixels: Tensor, images: Tensor) -> Tensor:
     """Return the sum over pixels of squared differences, averaged over the first dimension."""
+    if pixels.shape != images.shape:
+        raise ValueError(
+            f"Pictures of shape {tuple(pixels.shape)} cannot be compared with images of "
+            f"{tuple(images.shape)}; give both the same shape."
+        )
     return F.mse_loss(pixels, images, reduction="none").flatten(1).sum(dim=1).mean()
 
 
 def class_table(targets: Tensor, like: Tensor) -> Tensor:
     """Return T [N, J] in the type of `like` [N, J] from labels [N], or from a table [N, J]."""
     if targets.dim() == 1:
-        targets = F.one_hot(targets, like.shape[1])
+        check_classes(targets, like.shape[1])
+        targets = F.one_hot(targets.long(), like.shape[1])
     if targets.shape != like.shape:
         raise ValueError(
             f"Targets of shape {tuple(targets.shape)} do not fit {tuple(like.shape)}; "
             "give labels [N] or a table of zeros and ones [N, J]."
         )
     return targets.to(like.dtype)
+
+
+def check_classes(labels: Tensor, num_classes: int) -> None:
+    """Raise a UserError if labels are no classes; those on a GPU are not waited for."""
+    if labels.is_floating_point() or labels.is_complex():
+        raise UserError(f"Labels of type {labels.dtype} are no classes; give whole numbers.")
+    if torch.compiler.is_compiling() or labels.device.type != "cpu" or labels.numel() == 0:
+        return
+    low, high = int(labels.min()), int(labels.max())
+    if low < 0 or high >= num_classes:
+        wrong = low if low < 0 else high
+        raise UserError(f"There is no class {wrong}; choose 0 to {num_classes - 1}.")

@@ -30,7 +30,13 @@ class Board:
                 raise UserError(
                     "TensorBoard is not installed; run 'pip install tensorboard'."
                 ) from error
-            self.writer = SummaryWriter(self.config.folder / "tensorboard")
+            folder = self.config.folder / "tensorboard"
+            try:
+                self.writer = SummaryWriter(folder)
+            except OSError as error:
+                raise UserError(
+                    f"Could not write {folder}: {error.strerror}; choose a folder you can write to."
+                ) from error
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # the tracer's, about shapes that never change
                 self.writer.add_graph(_Lengths(self.model), self._images())

@@ -4,6 +4,7 @@ train(TrainConfig(model="capsnet_small", data="digits", epochs=20))
 """
 
 from dataclasses import asdict, dataclass, fields
+from math import isfinite
 from pathlib import Path
 from typing import Any, Literal
 
@@ -103,6 +104,10 @@ class TrainConfig:
 
     def check(self) -> None:
         """Raise a UserError for a value that cannot be."""
+        for name, value in asdict(self).items():
+            _require(not isinstance(value, float) or isfinite(value), f"{name} must be a number")
+        for name in ("seed", "data_seed"):
+            _require(0 <= getattr(self, name) < 2**32, f"{name} must be at least 0 and below 2^32")
         _require(self.epochs >= 1, "epochs must be at least 1")
         _require(self.batch_size >= 1, "batch-size must be at least 1")
         _require(self.lr > 0, "lr must be greater than 0")

@@ -16,7 +16,7 @@ def pick_device(name: str = "auto") -> torch.device:
         device = torch.device(name)
     except RuntimeError as error:
         raise UserError(f"There is no device '{name}'; use auto, cpu, cuda or cuda:N.") from error
-    if device.type not in ("cpu", "cuda"):
+    if device.type != "cuda" and name != "cpu":
         raise UserError(f"The device '{name}' is not supported; use auto, cpu, cuda or cuda:N.")
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
         raise UserError(f"This machine has no device '{name}'; use --device cpu.")

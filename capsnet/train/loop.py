@@ -19,7 +19,7 @@ from torch import Tensor
 
 from capsnet.data import Augment, SplitName, Stream, find_data, open_data
 from capsnet.errors import UserError
-from capsnet.files import clear_leftovers, write_text
+from capsnet.files import clear_leftovers, locked, write_text
 from capsnet.models import CapsNet, Classifier, create_model
 from capsnet.models.weights import WEIGHTS, save_weights
 from capsnet.provenance import versions
@@ -37,6 +37,7 @@ from capsnet.train.progress import TrainProgress, describe
 from capsnet.train.schedule import average_weight, learning_rate
 from capsnet.train.step import TrainStep
 
+LOCK = ".lock"  # held by the process that trains into the folder
 PROBE = 8  # training images whose primary capsules are looked at
 SATURATED = 0.99  # mean length from which a primary capsule says nothing by its length
 
@@ -66,17 +67,29 @@ def train(config: TrainConfig) -> dict[str, Any] | Interrupted:
     refuse_unused(config, model)
     step = TrainStep(model, stream, config, precision)
     position = load_checkpoint(folder, step, config) if config.resume else Position()
+    with locked(folder / LOCK, wait=False) as alone:
+        if not alone:
+            raise UserError(f"Another process trains into {folder}; choose another --out.")
+        return _train(config, step, position, validation)
+
+
+def _train(
+    config: TrainConfig, step: TrainStep, position: Position, validation: Stream | None
+) -> dict[str, Any] | Interrupted:
+    folder, model, stream = config.folder, step.model, step.stream
     clear_leftovers(folder)
     write_text(folder / "config.json", json.dumps(config.to_json(), indent=2))
 
     with stop_requests() as stop, Board(config, model, stream) as board:
         run = Run(config, step, position, validation, stop, board)
         finished = run.go()
-    run.save()
+        run.save()
     if not finished:
         return Interrupted(folder)
     step.take_average()
-    test = evaluate(model, open_stream(config, config.final_split, device), precision=precision)
+    test = evaluate(
+        model, open_stream(config, config.final_split, step.device), precision=step.precision
+    )
     result = {
         "model": config.model,
         "data": config.data,
@@ -84,8 +97,8 @@ def train(config: TrainConfig) -> dict[str, Any] | Interrupted:
         **test.to_json(),
         "seconds": position.seconds,
         "images_per_second": position.history[-1]["images_per_second"],
-        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
-        "precision": str(precision).removeprefix("torch."),
+        "device": torch.cuda.get_device_name(step.device) if step.cuda else "cpu",
+        "precision": str(step.precision).removeprefix("torch."),
         "folder": str(folder),
     }
     card = {"config": config.to_json(), "classes": stream.classes, "result": result}
@@ -120,6 +133,8 @@ class Run:
                 if self.position.step < self.steps:
                     return False
                 self.finish_epoch(speed, progress)
+                if time.monotonic() - self.saved > self.config.checkpoint_seconds:
+                    self.save()
                 if self.stop and not self.is_over():
                     return False
         return True

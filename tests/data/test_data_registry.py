@@ -125,7 +125,8 @@ def test_folder_by_its_path(tmp_path, prefix):
             Image.fromarray(np.full((9, 9), i, np.uint8)).save(tmp_path / name / f"{i}.png")
     stream = open_data(f"{prefix}{tmp_path}", "train")
     assert (stream.num_samples, stream.image_shape, stream.classes) == (8, (1, 9, 9), ("a", "b"))
-    assert check(f"{prefix}{tmp_path}").label_counts == {"train": (4, 4), "test": (1, 1)}
+    for report in (check(f"{prefix}{tmp_path}"), fetch(f"{prefix}{tmp_path}")):
+        assert report.label_counts == {"train": (4, 4), "test": (1, 1)}
 
 
 def test_check_of_the_sample_counts_labels():
@@ -140,6 +141,7 @@ def test_check_and_fetch_of_a_damaged_folder(tmp_path, monkeypatch):
     report = check("mnist", folder=tmp_path)
     files = {file.name: file for file in report.files}
     assert not report.ok and report.label_counts == {}
+    assert not files["t10k-labels-idx1-ubyte"].missing
     assert MNIST.raw_md5["t10k-labels-idx1-ubyte"] in files["t10k-labels-idx1-ubyte"].place
     with pytest.raises(UserError, match="t10k-labels"):
         fetch("mnist", folder=tmp_path)

@@ -84,9 +84,19 @@ def test_folders_without_two_classes_are_refused(tmp_path):
         load_folder(tmp_path / "nowhere", "train")
 
 
+@pytest.mark.parametrize("parts", [("train", "val"), ("train",), ("Train", "Test")])
+def test_split_folders_of_other_names_are_told_which_are_expected(tmp_path, parts):
+    for part in parts:
+        fill(tmp_path / part / "a", 2)
+        fill(tmp_path / part / "b", 2)
+    with pytest.raises(UserError, match=r"ROOT/train/CLASS.* and ROOT/test/CLASS"):
+        load_folder(tmp_path, "train")
+
+
 def test_hidden_files_are_passed_over(tmp_path):
     fill(tmp_path / "a", 2)
     fill(tmp_path / "b", 2)
     (tmp_path / ".git").mkdir()
-    (tmp_path / "a" / ".DS_Store").write_bytes(b"x")
+    for name in (".DS_Store", "Thumbs.db", "desktop.ini"):
+        (tmp_path / "a" / name).write_bytes(b"x")
     assert load_folder(tmp_path, "train").classes == ("a", "b")

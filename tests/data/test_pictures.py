@@ -101,6 +101,12 @@ def test_blank_page_cannot_be_centred(tmp_path):
         read_image(save(tmp_path / "b.png", np.full((9, 9), 77, np.uint8)), 28, 1, centre=True)
 
 
+def test_specks_too_faint_to_see_are_blank(tmp_path):
+    page = np.where(np.random.default_rng(0).random((600, 800)) < 0.02, 254, 255).astype(np.uint8)
+    with pytest.raises(UserError, match="blank"):
+        read_image(save(tmp_path / "b.png", page), 28, 1, invert=True, centre=True)
+
+
 def test_files_that_are_no_picture_are_named(tmp_path):
     text = tmp_path / "text.png"
     text.write_text("not a picture")

@@ -90,3 +90,24 @@ def test_batch_mean_makes_copies_count_once():
 def test_targets_that_do_not_fit_are_a_sentence(shape):
     with pytest.raises(ValueError, match=r"do not fit .*; give labels"):
         margin_loss(torch.rand(2, 3), torch.zeros(shape))
+
+
+@pytest.mark.parametrize("loss", [margin_loss, spread_loss])
+@pytest.mark.parametrize(
+    ("labels", "sentence"),
+    [([0, 3], "no class 3"), ([-1, 0], "no class -1"), ([0.0, 1.0], "whole numbers")],
+)
+def test_labels_that_are_no_classes_are_a_sentence(loss, labels, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        loss(torch.rand(2, 3), torch.tensor(labels))
+
+
+def test_labels_of_any_whole_type():
+    lengths, labels = torch.rand(2, 3), torch.tensor([2, 0])
+    for dtype in (torch.uint8, torch.int32):
+        assert torch.equal(margin_loss(lengths, labels.to(dtype)), margin_loss(lengths, labels))
+
+
+def test_pictures_of_another_shape_are_not_compared():
+    with pytest.raises(ValueError, match="same shape"):
+        reconstruction_loss(torch.rand(4, 1, 5, 5), torch.rand(4, 5, 5))

@@ -15,9 +15,10 @@ import pytest
 import torch
 
 from capsnet.errors import UserError
+from capsnet.files import locked
 from capsnet.models.weights import load_tensors
 from capsnet.train.checkpoint import CHECKPOINT
-from capsnet.train.loop import Interrupted, train
+from capsnet.train.loop import LOCK, Interrupted, train
 
 LONG = {"num_samples": 200, "batch_size": 2, "epochs": 4, "checkpoint_seconds": 0.0}
 
@@ -83,6 +84,34 @@ def test_signal_saves_and_leaves_and_resume_ends_the_same(number, tiny, uninterr
 
 
 @pytest.mark.slow
+def test_impatient_ctrl_c_loses_nothing(tiny):
+    config = tiny(**{**LONG, "epochs": 1000, "checkpoint_seconds": 60.0})
+    process = start(config)
+    assert wait_for_change(config.folder / "log.jsonl", process)
+    for _ in range(20):
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.002)
+    process.communicate(timeout=60)
+    assert process.returncode in (130, -signal.SIGINT)  # the last ones may come after the end
+    assert load_tensors(config.folder / CHECKPOINT)[1]["epoch"] > 0
+
+
+def test_epochs_of_one_step_are_saved_too(tiny, at_step):
+    config = tiny(batch_size=60, num_samples=60, epochs=3, checkpoint_seconds=0.0)
+    with at_step(3, poison), pytest.raises(UserError, match="checkpoint is kept"):
+        train(config)
+    assert load_tensors(config.folder / CHECKPOINT)[1]["epoch"] == 2
+
+
+def test_two_runs_do_not_share_a_folder(tiny):
+    config = tiny()
+    with locked(config.folder / LOCK), pytest.raises(UserError, match="Another process"):
+        train(config)
+    assert files_in(config.folder) == {}
+    assert isinstance(train(config), dict)
+
+
+@pytest.mark.slow
 def test_killed_at_any_time_a_run_goes_on_from_a_whole_checkpoint(tiny, uninterrupted):
     config = tiny(**LONG)
     path = config.folder / CHECKPOINT
@@ -141,7 +170,9 @@ def files_limited_to(num_bytes):
 
 
 def files_in(folder):
-    return {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    found = {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    assert found.pop(LOCK, b"") == b""
+    return found
 
 
 def test_no_room_for_a_checkpoint_leaves_nothing_half_written(tiny):

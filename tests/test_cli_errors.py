@@ -1,0 +1,232 @@
+import json
+import re
+import shlex
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from capsnet.cli import VERBS
+from capsnet.data.registry import DATA
+from capsnet.data.sources import MNIST
+from capsnet.train.loop import train
+
+
+def one_sentence(done):
+    """A user's mistake: status 2, nothing on stdout, one line on stderr."""
+    assert done.status == 2 and done.out == ""
+    assert done.err.startswith("capsnet: ") and done.err.endswith("\n")
+    assert done.err.count("\n") == 1 and "Traceback" not in done.err
+    return done.err
+
+
+@pytest.fixture
+def tiny_pictures(tmp_path):
+    for name in "ab":
+        (tmp_path / "own" / name).mkdir(parents=True)
+        for i in range(4):
+            pixels = np.full((8, 8), 60 * i, np.uint8)
+            Image.fromarray(pixels).save(tmp_path / "own" / name / f"{i}.png")
+    return tmp_path / "own"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ("tarin", "did you mean 'train'"),
+        ("train --model capsnet_smal --data digits", "did you mean 'capsnet_small'"),
+        ("train --model capsnet_small --data digit", "did you mean 'digits'"),
+        ("train --model capsnet_small --data digits --options num_iter=1", "'num_iters'"),
+        ("train --model capsnet_small --data digits --options num_iters", "NAME=VALUE"),
+        ("train --model capsnet_small --data digits --options num_iters=two", "cannot be 'two'"),
+        ("train --model capsnet_small --data digits --options gradient=foo", "full, last"),
+        ("train --model capsnet_small --data digits --options num_classes=5", "5 classes"),
+        ("train --model cnn_small --data digits --options dropout=2.0", "less than 1"),
+        ("train --model capsnet_small --data digits --device cuda:77", "cpu"),
+        ("train --model capsnet_small --data digits --device gpu", "no device 'gpu'"),
+        ("train --model capsnet_small --data digits --device mps", "not supported"),
+        ("train --model capsnet_small --data digits --device cpu:3", "not supported"),
+        ("train --model capsnet_small --data digits --num-samples 9999", "9999 of 5000"),
+        ("train --model capsnet_small --data digits --holdout 5001", "5001 of 5000"),
+        ("train --model capsnet_small --data digits --resume", "no run to resume"),
+        ("train --model capsnet_small --data digits --image-size 20", "28 or more"),
+        ("train --model capsnet_small --data multidigits --shift 3", "own rules"),
+        ("train --model capsnet_small --data smallnorb", "folder"),
+        ("train --model capsnet_small --data folder:nowhere", "no folder nowhere"),
+        ("train --model capsnet_small --data ''", "no name"),
+        ("train --model capsnet_small --data folder:", "no name"),
+        ("train --model capsnet_small --data digits/", "no folder digits"),
+        ("train --model capsnet_small --data ./digits", "no folder digits"),
+        ("train --model capsnet_small --data OWN --image-size 0", "ask for 1 to"),
+        ("train --model capsnet_small --data OWN --image-size -5", "ask for 1 to"),
+        ("train --model capsnet_small --data OWN --image-size 100000000000", "ask for 1 to"),
+        ("train --model capsnet_mnist --data OWN", "9×9 kernel does not fit a 8×8 picture"),
+        ("train --model capsnet_small --data OWN --channels 2", "1 or 3 channels"),
+        ("evaluate --weights nowhere/run", "no file or folder nowhere/run"),
+        ("evaluate --weights capsnet_smal", "did you mean 'capsnet_small'"),
+        ("evaluate --weights cnn_baseline", "No weights are shipped"),
+        ("evaluate --weights TEXT", "cannot be read"),
+        ("evaluate --weights RUN --data digit", "did you mean 'digits'"),
+        ("evaluate --weights RUN --data multidigits", "36 or more"),
+        ("evaluate --weights RUN --data OWN", "10 classes, the data has 2"),
+        ("evaluate --weights RUN --data ''", "no name"),
+        ("evaluate --weights RUN --batch-size 0", "at least 1"),
+        ("evaluate --weights RUN --num-samples 0", "one or more"),
+        ("evaluate --weights RUN --device cuda:77", "cpu"),
+        ("predict --weights RUN", "No picture"),
+        ("predict nowhere.png --weights RUN", "no picture nowhere.png"),
+        ("predict TEXT --weights RUN", "not a readable PNG or JPEG"),
+        ("predict OWN --weights RUN", "not a readable PNG or JPEG"),
+        ("predict OWN/a/0.png --weights nowhere/run", "no file or folder"),
+        ("predict OWN/a/0.png --weights RUN --centre", "blank"),
+        ("figure routing --weights nowhere/run", "no file or folder"),
+        ("figure routing --weights RUN --index 1000", "no image 1000; choose 0 to 999"),
+        ("figure overlap --weights RUN --data OWN", "10 classes, the data has 2"),
+        ("figure reconstructions --weights RUN --data OWN", "10 classes, the data has 2"),
+        ("figure routing --weights RUN --out TEXT/x.png", "Could not write"),
+        ("figure routing --weights RUN --out x.jpg", "ends in .png"),
+        ("figure routing --weights RUN --data ''", "no name"),
+        ("data list mnist", "leave name and folder out"),
+        ("data list --folder nowhere", "leave name and folder out"),
+        ("data check", "which data set"),
+        ("data check mnist --folder nowhere", "no folder nowhere"),
+        ("data fetch mnits", "did you mean 'mnist'"),
+        ("data check digits --folder OWN", "need no folder"),
+        ("info --weights nowhere/run", "no file or folder"),
+        ("demo --seconds 0", "greater than 0"),
+        ("demo --seconds nan", "greater than 0"),
+        ("demo --seconds inf", "greater than 0"),
+        ("train --epochs 0", "epochs must be at least 1"),
+        ("train --rotate nan", "rotate must be a number"),
+        ("train --seed 99999999999999999999", "seed must be at least 0 and below"),
+        ("train --data-seed -1", "data_seed must be at least 0"),
+        ("train --model capsnet_small --data digits --shift 28", "out of sight"),
+        ("train --model capsnet_small --data digits --contrast 1.2", "only beside a rotation"),
+        ("train --schedule linear --lr-decay 0.9", "leave them out"),
+        ("train --model cnn_small --data digits --average-classes", "has no margin loss"),
+        (
+            "train --model cnn_small --data digits --reconstruction-weight 0.1",
+            "draws no pictures",
+        ),
+        ("bench step --dtype fp32", "--dtype is for 'capsnet bench routing'"),
+        ("bench routing --plot x.jpg", "ends in .png"),
+        ("bench routing --data mnist", "--data is for 'capsnet bench epoch'"),
+    ],
+)
+def test_mistake_is_one_sentence(
+    arguments, sentence, cli, trained, tiny_pictures, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "text").write_text("no picture and no weights")
+    places = {"RUN": trained, "OWN": tiny_pictures, "TEXT": tmp_path / "text"}
+    words = [re.sub("RUN|OWN|TEXT", lambda m: str(places[m[0]]), w) for w in shlex.split(arguments)]
+    assert re.search(sentence, one_sentence(cli(*words)))
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ("train --nonsense 3", "--nonsense"),
+        ("train --lr abc", "'abc'"),
+        ("train --schedule foo", "'paper'"),
+        ("evaluate", "--weights"),
+        ("figure portrait --weights x", "'perturbation'"),
+        ("data mend", "'fetch'"),
+    ],
+)
+def test_arguments_that_do_not_parse_have_status_2(arguments, words, cli):
+    done = cli(*arguments.split())
+    assert done.status == 2 and done.out == "" and words in done.err
+    assert "Traceback" not in done.err
+
+
+def test_data_of_other_classes_is_not_evaluated(cli, trained, tmp_path):
+    for name in "abcdefghij":
+        (tmp_path / "letters" / name).mkdir(parents=True)
+        for i in range(2):
+            picture = Image.new("L", (28, 28), i)
+            picture.save(tmp_path / "letters" / name / f"{i}.png")
+    sentence = one_sentence(cli("evaluate", "--weights", trained, "--data", tmp_path / "letters"))
+    assert "The model knows 0, 1" in sentence and "the data has a, b" in sentence
+
+
+def test_cnn_has_no_capsules_to_draw(cli, tiny, tiny_pictures, tmp_path):
+    run = train(tiny(model="cnn_small", options=("channels=2",), epochs=1))["folder"]
+    assert "no capsules" in one_sentence(cli("figure", "routing", "--weights", run))
+    picture = tiny_pictures / "a" / "0.png"
+    done = cli("predict", picture, "--weights", run, "--reconstruct", tmp_path / "drawn")
+    assert "no decoder" in one_sentence(done)
+
+
+def test_model_without_decoder_draws_no_pictures(cli, tiny):
+    options = ("conv_channels=8", "primary_types=4", "decoder=()")
+    run = train(tiny(options=options, epochs=1))["folder"]
+    done = cli("figure", "reconstructions", "--weights", run)
+    assert "no decoder" in one_sentence(done)
+
+
+def test_process_ends_with_the_status(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "capsnet", "evaluate", "--weights", str(tmp_path)],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 2 and done.stdout == ""
+    assert done.stderr.startswith("capsnet: There is no weights.safetensors")
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("wrong", [False, True])
+def test_check_tells_missing_files_from_wrong_ones(wrong, cli, tmp_path, monkeypatch):
+    monkeypatch.setenv("CAPSNET_CACHE", str(tmp_path))
+    source = replace(MNIST, system_folder=str(tmp_path / "system"))
+    monkeypatch.setitem(DATA, "mnist", replace(DATA["mnist"], source=source))
+    if wrong:
+        (tmp_path / "mnist").mkdir()
+        for name in MNIST.raw_md5:
+            (tmp_path / "mnist" / name).write_bytes(b"wrong")
+    done = cli("data", "check", "mnist")
+    assert done.status == 2 and done.out.count(" WRONG " if wrong else " missing ") == 4
+    assert done.err.startswith("capsnet: Files of mnist") and done.err.count("\n") == 1
+    report = json.loads(cli("data", "check", "mnist", "--json").out)
+    assert [file["missing"] for file in report["files"]] == [not wrong] * 4
+
+
+def test_board_that_cannot_be_written_is_one_sentence(cli, tmp_path):
+    pytest.importorskip("tensorboard")
+    (tmp_path / "tensorboard").write_text("in the way")
+    words = "train --model capsnet_small --data digits --tensorboard --device cpu --out"
+    assert "Could not write" in one_sentence(cli(*words.split(), tmp_path))
+
+
+def ask_for_too_much():
+    torch.empty(1 << 60, dtype=torch.uint8)
+
+
+def fill_the_gpu():
+    raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB.")
+
+
+def fill_python():
+    raise MemoryError
+
+
+def fail():
+    raise RuntimeError("a mistake of ours")
+
+
+@pytest.mark.parametrize("verb", [ask_for_too_much, fill_the_gpu, fill_python])
+def test_too_little_memory_is_one_sentence(verb, cli, monkeypatch):
+    monkeypatch.setitem(VERBS, "models", verb)
+    assert "smaller batch" in one_sentence(cli("models"))
+
+
+def test_a_mistake_of_ours_keeps_its_traceback(cli, monkeypatch):
+    monkeypatch.setitem(VERBS, "models", fail)
+    with pytest.raises(RuntimeError, match="of ours"):
+        cli("models")
