@@ -90,8 +90,8 @@ def evaluate(
     known, shown = list(card.get("classes", stream.classes)), list(stream.classes)
     if len(known) == len(shown) and known != shown:
         raise UserError(
-            f"The model knows {', '.join(known)}, the data has {', '.join(shown)}; choose data with "
-            "the model's classes."
+            f"The model knows {', '.join(known)}, the data has {', '.join(shown)}; choose data "
+            "with the model's classes."
         )
     result = run(model.to(where), stream, batch_size, pick_precision(precision, where))
     show(

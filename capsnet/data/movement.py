@@ -29,8 +29,8 @@ class Mover:
     def __init__(self, augment: Augment, inner: Size, outer: Size, device: torch.device) -> None:
         if augment.shift >= min(outer):
             raise UserError(
-                f"A shift of {augment.shift} px moves images of {outer[0]}×{outer[1]} out of sight; "
-                "use less."
+                f"A shift of {augment.shift} px moves images of {outer[0]}×{outer[1]} out of sight"
+                "; use less."
             )
         self.augment, self.inner, self.outer = augment, inner, outer
         if augment.warps:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import torch
-from fastapi import Body, FastAPI, Query
+from fastapi import FastAPI, Query, Request
 from fastapi.responses import FileResponse, Response
 from PIL import Image
 from torch import Tensor
@@ -35,6 +35,15 @@ BYTES: dict[int | str, dict[str, Any]] = {
 GIF: dict[int | str, dict[str, Any]] = {
     200: {"content": {"image/gif": {"schema": {"type": "string"}}}}
 }
+
+PICTURE_FILE: dict[str, Any] = {
+    "required": True,
+    "content": {
+        kind: {"schema": {"type": "string", "format": "binary"}}
+        for kind in ("image/png", "image/jpeg")
+    },
+}
+NO_PICTURE = "Send a PNG or JPEG file, with image/png or image/jpeg as its Content-Type."
 
 
 class TooBusy(Exception):
@@ -92,14 +101,15 @@ def add_routes(app: FastAPI, nets: Nets, worker: Worker) -> None:
         """One 28×28 test digit of each class, to lay two over each other."""
         return digits.page(page)
 
-    @app.post("/api/picture")
+    @app.post("/api/picture", openapi_extra={"requestBody": PICTURE_FILE})
     async def picture(
-        body: Annotated[bytes, Body(media_type="image/png")],
-        invert: bool = False,
-        centre: bool = False,
+        request: Request, invert: bool = False, centre: bool = False
     ) -> schema.Picture:
         """Bring a PNG or JPEG to the model's size; `centre` places its ink as MNIST does."""
-        pixels = await worker.run(read_upload, body, main, invert, centre)
+        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind not in PICTURE_FILE["content"]:
+            return refusal(415, NO_PICTURE)  # type: ignore[return-value]
+        pixels = await worker.run(read_upload, await request.body(), main, invert, centre)
         return schema.Picture(image=schema.pack_pixels(pixels))
 
     @app.post("/api/analyse")

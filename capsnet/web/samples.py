@@ -16,7 +16,8 @@ from capsnet.errors import UserError
 from capsnet.web.nets import Net
 from capsnet.web.schema import Sample, pack_pixels
 
-MAX_PICTURE_PIXELS = 4_000_000
+MAX_PICTURE_PIXELS = 1024 * 1024  # the page makes larger ones smaller
+MAX_SCANS = 100  # of a JPEG; a progressive one has about ten
 MAX_PER_PAGE = 20
 
 
@@ -85,7 +86,7 @@ def _own_data(net: Net) -> Split:
         folder=folder,
         image_size=size,
         channels=channels,
-        seed=config.get("seed", 0),
+        seed=config.get("data_seed", 0),
     ).split
 
 
@@ -101,6 +102,7 @@ def read_upload(body: bytes, net: Net, invert: bool, centre: bool) -> Tensor:
     try:
         with Image.open(io.BytesIO(body), formats=("PNG", "JPEG")) as picture:
             width, height = picture.size
+            is_jpeg = picture.format != "PNG"
     except Exception:  # a damaged header makes Pillow raise nearly anything
         raise UserError("This is not a PNG or JPEG picture; choose another file.") from None
     if width * height > MAX_PICTURE_PIXELS:
@@ -108,6 +110,8 @@ def read_upload(body: bytes, net: Net, invert: bool, centre: bool) -> Tensor:
             f"This picture has {width * height:,} pixels, more than {MAX_PICTURE_PIXELS:,}; "
             "make it smaller first."
         )
+    if is_jpeg and body.count(b"\xff\xda") > MAX_SCANS:  # each would be decoded over all pixels
+        raise UserError(f"This JPEG has more than {MAX_SCANS} scans; save it as a PNG first.")
     channels, size, _ = net.model.image_shape
     image = read_image(Upload(body), size, channels, invert, centre)  # type: ignore[arg-type]
     return image.to(torch.float32) / 255

@@ -3,6 +3,7 @@
 serve(weights="runs/mine", port=8000), or uvicorn with create_app("runs/mine")
 """
 
+import errno
 import socket
 import webbrowser
 from collections.abc import Collection
@@ -21,6 +22,8 @@ from capsnet.web import schema
 from capsnet.web.guard import LOOPBACK, Guard, refusal
 from capsnet.web.nets import Nets, load_nets
 from capsnet.web.routes import STATIC, TooBusy, Worker, add_routes
+
+LOCAL_NAMES = {"127.0.0.1": "localhost", "0.0.0.0": "localhost", "::": "[::1]"}
 
 
 def create_app(
@@ -85,6 +88,27 @@ def describe(app: FastAPI, nets: Nets) -> None:
         )
 
 
+def listen(host: str, port: int) -> socket.socket:
+    """Return a socket that listens; its connections send small answers at once."""
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        listener = socket.create_server((host, port), family=family)
+    except OSError as error:
+        taken = error.errno in (errno.EADDRINUSE, errno.EACCES)
+        raise UserError(
+            f"Cannot listen on {host} port {port} ({error.strerror}); "
+            f"choose another {'port' if taken else 'host'}."
+        ) from None
+    # asyncio does so only for sockets that name their protocol; accepted ones inherit it.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listener
+
+
+def url_name(host: str) -> str:
+    """Return how a browser on this machine writes the host that a server listens on."""
+    return LOCAL_NAMES.get(host, f"[{host}]" if ":" in host else host)
+
+
 def serve(
     weights: str | None = None,
     host: str = "127.0.0.1",
@@ -99,14 +123,8 @@ def serve(
     torch.set_num_threads(1)  # the worker runs one request on each core
     local = host in LOOPBACK
     app = create_app(weights, overlap_weights, cnn_weights, LOOPBACK if local else None)
-    address = f"http://{'localhost' if local else host}:{port}"
-    try:
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        listener = socket.create_server((host, port), family=family)
-    except OSError as error:
-        raise UserError(
-            f"Cannot listen on {host} port {port} ({error.strerror}); choose another port."
-        ) from None
+    listener = listen(host, port)
+    address = f"http://{url_name(host)}:{port}"
     print(f"The explorer is at {address} (Ctrl-C ends it).")
     if not local:
         print(f"Warning: it listens on {host}, so everyone who can reach this machine can use it.")

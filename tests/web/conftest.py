@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -14,7 +13,7 @@ from fastapi.testclient import TestClient
 
 from capsnet.train.config import TrainConfig
 from capsnet.train.loop import train
-from capsnet.web.server import create_app
+from capsnet.web.server import create_app, listen
 
 SMALL = ("conv_channels=16", "primary_types=8", "decoder=(64,)")
 CHROMIUM_ARGS = (
@@ -70,7 +69,7 @@ class served:
     """Serve an app on a free port of loopback: with served(app) as address."""
 
     def __init__(self, app) -> None:
-        self.socket = socket.create_server(("127.0.0.1", 0))
+        self.socket = listen("127.0.0.1", 0)
         self.server = uvicorn.Server(uvicorn.Config(app, log_level="warning"))
         self.thread = threading.Thread(target=self.server.run, args=([self.socket],), daemon=True)
 
@@ -105,9 +104,12 @@ def visit(browser, address):
     """Open the page at what its address says: visit("mode=route"); fails on any console error."""
     contexts, problems = [], []
 
-    def open_page(state="", width=1600, theme="light", where=address, toured=True):
+    def open_page(state="", width=1600, theme="light", where=address, toured=True, touch=False):
         context = browser.new_context(
-            viewport={"width": width, "height": 1000}, color_scheme=theme, accept_downloads=True
+            viewport={"width": width, "height": 1000},
+            color_scheme=theme,
+            accept_downloads=True,
+            has_touch=touch,
         )
         context.set_default_timeout(60_000)  # a busy machine is no failure
         contexts.append(context)

@@ -5,7 +5,10 @@ import io
 import json
 import os
 import socket
+import statistics
+import time
 
+import httpx2
 import numpy as np
 import pytest
 import torch
@@ -14,8 +17,9 @@ from PIL import Image
 
 from capsnet.errors import UserError
 from capsnet.models.weights import find_model
-from capsnet.web import routes, server
+from capsnet.web import routes, samples, server
 from capsnet.web.guard import MAX_BODY
+from capsnet.web.nets import Net
 from capsnet.web.schema import Warp
 from capsnet.web.server import create_app
 from capsnet.web.warp import bend, shuffle, thicken
@@ -198,6 +202,35 @@ def test_bad_pictures_are_refused(client):
     assert send(bytes(MAX_BODY + 1)).status_code == 413
 
 
+def test_pictures_say_what_they_are(client):
+    def send(form, kind):
+        file = io.BytesIO()
+        Image.open(io.BytesIO(png())).save(file, form)
+        headers = {"content-type": kind}
+        return client.post("/api/picture", content=file.getvalue(), headers=headers)
+
+    assert send("PNG", "image/png").status_code == 200
+    assert send("JPEG", "image/jpeg").status_code == 200
+    for kind in ("image/gif", "application/json", "text/plain", ""):
+        answer = send("PNG", kind)
+        assert answer.status_code == 415 and answer.json()["detail"].endswith(".")
+    described = client.get("/api/openapi.json").json()["paths"]["/api/picture"]["post"]
+    assert set(described["requestBody"]["content"]) == {"image/png", "image/jpeg"}
+
+
+def test_a_jpeg_of_many_scans_is_refused(client):
+    file = io.BytesIO()
+    Image.new("L", (64, 64)).save(file, "JPEG", progressive=True)
+    whole = file.getvalue()
+    scan = whole[whole.rindex(b"\xff\xda") : -2]
+    bomb = whole[:-2] + 1000 * scan + whole[-2:]
+    for body, status in ((whole, 200), (bomb, 422)):
+        headers = {"content-type": "image/jpeg"}
+        answer = client.post("/api/picture", content=body, headers=headers)
+        assert answer.status_code == status
+    assert "scans" in answer.json()["detail"]
+
+
 def test_only_its_own_page_may_ask(client):
     def status(**headers):
         return client.get("/api/info", headers=headers).status_code
@@ -230,6 +263,17 @@ def test_too_much_work_is_refused(client, seven, monkeypatch):
     assert answer.status_code == 429 and answer.json()["detail"].endswith(".")
 
 
+def test_answers_on_one_connection_do_not_wait_for_each_other(address):
+    query = {"pictures": [[GOOD]]}
+    waits = []
+    with httpx2.Client(base_url=address) as visitor:
+        for _ in range(30):
+            start = time.perf_counter()
+            assert visitor.post("/api/decode", json=query).status_code == 200
+            waits.append(time.perf_counter() - start)
+    assert statistics.median(waits) < 0.02  # a delayed acknowledgement takes 0.04 s
+
+
 def test_serve_warns_outside_loopback(runs, monkeypatch, capsys):
     monkeypatch.setattr(server.uvicorn.Server, "run", lambda self, sockets: sockets[0].close())
     monkeypatch.setattr(torch, "set_num_threads", lambda n: None)
@@ -243,6 +287,15 @@ def test_serve_warns_outside_loopback(runs, monkeypatch, capsys):
     assert "Warning" in capsys.readouterr().out
     with pytest.raises(UserError, match="no port"):
         server.serve(runs["plain"], port=99999)
+    with pytest.raises(UserError, match="another host"):
+        server.serve(runs["plain"], host="nowhere.invalid", port=port)
+
+
+def test_address_that_a_browser_can_open():
+    names = {"127.0.0.1": "localhost", "0.0.0.0": "localhost", "::": "[::1]", "::1": "[::1]"}
+    assert {host: server.url_name(host) for host in names} == names
+    assert server.url_name("fe80::2") == "[fe80::2]"
+    assert server.url_name("10.0.0.7") == "10.0.0.7"
 
 
 def test_a_cnn_is_no_capsnet(runs):
@@ -254,7 +307,20 @@ def test_colour_pictures_of_ones_own(colour_run):
     client = TestClient(create_app(colour_run), base_url="http://127.0.0.1")
     info = client.get("/api/info").json()
     assert info["capsnet"]["classes"] == ["blue", "red"] and not info["has_cnn"]
-    samples = client.get("/api/samples").json()
-    assert len(pixels(samples[0]["image"])) == 3 * 20 * 20
-    answer = client.post("/api/analyse", json={"image": samples[0]["image"]}).json()
+    image = client.get("/api/samples").json()[0]["image"]
+    assert len(pixels(image)) == 3 * 20 * 20
+    answer = client.post("/api/analyse", json={"image": image}).json()
     assert len(answer["lengths"]) == 2
+
+
+def test_samples_are_the_images_the_run_was_tested_on(monkeypatch, colour_run):
+    model, card = find_model(colour_run)
+    seeds = []
+    real = samples.open_data
+    monkeypatch.setattr(
+        samples, "open_data", lambda *args, **kw: seeds.append(kw["seed"]) or real(*args, **kw)
+    )
+    for config, seed in (({"seed": 5}, 0), ({"seed": 5, "data_seed": 3}, 3)):
+        kept = {"data": card["config"]["data"], **config}
+        assert samples.open_samples(Net(model, {**card, "config": kept})) is not None
+        assert seeds.pop() == seed

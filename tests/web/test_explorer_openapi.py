@@ -11,16 +11,18 @@ from schemathesis import GenerationMode
 
 
 @st.composite
-def pngs(draw):
-    """Pictures of any size and grey level, with some ink."""
-    image = Image.new("L", draw(st.tuples(st.integers(2, 60), st.integers(2, 60))))
-    image.putpixel((0, 0), draw(st.integers(1, 255)))
+def pictures(draw, form):
+    """Picture files of any size and grey level, with some ink."""
+    width, height = draw(st.tuples(st.integers(2, 60), st.integers(2, 60)))
+    image = Image.new("L", (width, height))
+    image.paste(draw(st.integers(64, 255)), (0, 0, width // 2, height))
     file = io.BytesIO()
-    image.save(file, "PNG")
+    image.save(file, form)
     return file.getvalue()
 
 
-schemathesis.openapi.media_type("image/png", pngs())
+for form in ("PNG", "JPEG"):
+    schemathesis.openapi.media_type(f"image/{form.lower()}", pictures(form))
 
 
 @pytest.mark.parametrize("mode", list(GenerationMode), ids=lambda mode: mode.value)

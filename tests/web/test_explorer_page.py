@@ -3,11 +3,11 @@
 import io
 import json
 from pathlib import Path
-from urllib.parse import parse_qs, urlsplit
 
 import pytest
 import torch
 from PIL import Image
+from screen import drag, drawing, settled, state_of, wait_for_change, winner
 
 from capsnet.data.augment import place
 from capsnet.models.weights import find_model, shipped_path
@@ -16,44 +16,6 @@ from capsnet.web.schema import unpack_pixels
 from capsnet.web.server import create_app
 
 MODES = ("tweak", "route", "overlap", "warp", "morph")
-
-
-def drawing(page, canvas="#reconstruction"):
-    """What is painted on a canvas."""
-    return page.eval_on_selector(canvas, "canvas => canvas.toDataURL()")
-
-
-def wait_for_change(page, before, canvas="#reconstruction"):
-    page.wait_for_function(
-        "([id, before]) => document.querySelector(id).toDataURL() !== before", arg=[canvas, before]
-    )
-
-
-def settled(page, canvas="#reconstruction"):
-    """What is painted on a canvas once it no longer changes."""
-    before = None
-    while before != (now := drawing(page, canvas)):
-        before = now
-        page.wait_for_timeout(400)
-    return now
-
-
-def state_of(page):
-    """What the address says, once it has been written."""
-    page.wait_for_timeout(250)
-    return {key: values[0] for key, values in parse_qs(urlsplit(page.url).fragment).items()}
-
-
-def winner(page):
-    return page.inner_text(".class-row.chosen .class-name")
-
-
-def drag(page, *points):
-    page.mouse.move(*points[0])
-    page.mouse.down()
-    for point in points[1:]:
-        page.mouse.move(*point, steps=3)
-    page.mouse.up()
 
 
 def test_tweak_a_slider(visit):
@@ -297,6 +259,8 @@ def test_missing_networks_are_explained(visit, runs, serving):
     with serving(create_app(runs["plain"])) as where:
         page = visit("", where=where)
         assert "without a decoder" in page.inner_text("#note-reconstruction")
+        page.locator("#panel").get_by_text("nothing to draw with").wait_for()
+        assert page.locator("#panel button").count() == 0
         if not shipped_path("capsnet_multimnist").exists():
             page.get_by_role("tab", name="Overlap").click()
             assert "capsnet train" in page.inner_text("#panel")

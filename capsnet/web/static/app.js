@@ -8,7 +8,7 @@ import * as morph from "./morph.js";
 import * as overlap from "./overlap.js";
 import * as route from "./route.js";
 import { scene } from "./scene.js";
-import { link, set, state } from "./state.js";
+import { link, linkHoldsAll, set, state } from "./state.js";
 import { startTour } from "./tour.js";
 import * as tweak from "./tweak.js";
 import * as warp from "./warp.js";
@@ -18,9 +18,11 @@ let leave = null; // ends the mode that is shown
 
 /** Show a mode: its panel below the columns, listening until the next one is chosen. */
 function choose(mode) {
+  set({ mode });
+  if (!scene.analysis) return; // the first picture is still on its way
   leave?.abort();
   leave = new AbortController();
-  set({ mode });
+  scene.signal = leave.signal;
   document.body.dataset.mode = mode;
   scene.cnn = null;
   scene.rivals = [];
@@ -85,11 +87,14 @@ function startTheme() {
 
 async function copyLink() {
   const address = link();
+  const lost = linkHoldsAll()
+    ? ""
+    : " Your picture is too large for it: it opens with a test image.";
   try {
     await navigator.clipboard.writeText(address);
-    say("The link to exactly this screen is copied.");
+    say(lost ? `The link is copied.${lost}` : "The link to exactly this screen is copied.");
   } catch {
-    say("The link is in the address bar: copy it from there.");
+    say(`The link is in the address bar: copy it from there.${lost}`);
   }
 }
 
@@ -117,7 +122,6 @@ async function main() {
   startTheme();
   startTips();
   buildTabs();
-  startTour(choose);
   byId("link-button").addEventListener("click", copyLink);
   addEventListener("hashchange", () => location.reload());
   addEventListener("unhandledrejection", (event) => say(event.reason.message, true));
@@ -133,6 +137,7 @@ async function main() {
   if (!Object.hasOwn(MODES, state.mode)) set({ mode: "tweak" });
   await startInput();
   choose(state.mode);
+  startTour(choose);
   document.body.dataset.ready = "yes";
 }
 

@@ -1,11 +1,11 @@
 // A small chart of confidence, 0 to 1, over one changing number.
 
-import { h, minus, svg } from "./dom.js";
+import { h, minus, number, svg } from "./dom.js";
 
 const [WIDTH, HEIGHT] = [100, 42];
 
-/** Curves [{ label, style, values }] over xs, with a mark at the present x. */
-export function drawChart(xs, curves, present, unit) {
+/** Curves [{ label, style, values }] over xs, with a mark at the present x; `name` is what x is. */
+export function drawChart(xs, curves, present, name, unit) {
   const [low, high] = [xs[0], xs.at(-1)];
   const left = (x) => ((x - low) / (high - low)) * WIDTH;
   const top = (y) => HEIGHT * (1 - y);
@@ -22,25 +22,24 @@ export function drawChart(xs, curves, present, unit) {
   const mark = svg("line", { class: "mark", x1: place, x2: place, y1: 0, y2: HEIGHT });
   const label = curves
     .map(
-      ({ label: name, values }) =>
-        `${name} lies between ${Math.min(...values).toFixed(2)} and ${Math.max(...values).toFixed(2)}`,
+      ({ label: who, values }) =>
+        `${who} lies between ${Math.min(...values).toFixed(2)} and ${Math.max(...values).toFixed(2)}`,
     )
     .join("; ");
-  const legend = curves.map(({ label: name, style }) => h("span", { class: style }, name));
-  const format = (x) => `${minus(Number(x.toFixed(2)))}${unit}`;
+  const legend = curves.map(({ label: who, style }) => h("span", { class: style }, who));
+  const across = [low, (low + high) / 2, high].map((x) =>
+    number(`${minus(Number(x.toFixed(2)))}${unit}`, `Value of “${name}” here`),
+  );
+  const up = [1, 0.5, 0].map((y) =>
+    number(`${y}`, "Confidence: from 0, surely not there, to 1, surely there"),
+  );
   return h(
     "figure",
     {},
     h(
       "div",
       { class: "plot" },
-      h(
-        "div",
-        { class: "axis-y", "aria-hidden": "true" },
-        h("span", {}, "1"),
-        h("span", {}, "0.5"),
-        h("span", {}, "0"),
-      ),
+      h("div", { class: "axis-y" }, up),
       svg(
         "svg",
         {
@@ -54,13 +53,7 @@ export function drawChart(xs, curves, present, unit) {
         lines,
       ),
     ),
-    h(
-      "div",
-      { class: "axis-x", "aria-hidden": "true" },
-      h("span", {}, format(low)),
-      h("span", {}, format((low + high) / 2)),
-      h("span", {}, format(high)),
-    ),
+    h("div", { class: "axis-x" }, across),
     h("figcaption", {}, legend),
   );
 }

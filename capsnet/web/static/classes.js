@@ -1,6 +1,6 @@
 // The column of class capsules: one bar for each length, and the vector of the chosen one.
 
-import { byId, h, svg } from "./dom.js";
+import { byId, h, innerNumber, svg } from "./dom.js";
 import { scene } from "./scene.js";
 
 let built = ""; // the classes there are rows for
@@ -15,7 +15,13 @@ export function buildClasses() {
       h(
         "label",
         { class: "class-row" },
-        h("input", { type: "radio", name: "which", value: j, onchange: () => scene.choose(j) }),
+        h("input", {
+          type: "radio",
+          name: "which",
+          value: j,
+          "aria-description": lengthTip(name),
+          onchange: () => scene.choose(j),
+        }),
         h("span", { class: "class-name" }, name),
         h(
           "span",
@@ -23,14 +29,23 @@ export function buildClasses() {
           h("span", { class: "bar" }, h("span", { class: "fill" })),
           h("span", { class: "bar cnn", hidden: true }, h("span", { class: "fill" })),
         ),
-        h("span", {
-          class: "number",
-          "data-tip": `Length of capsule ${name}: how sure the network is that a “${name}” is there (0 to 1)`,
-        }),
+        h(
+          "span",
+          { class: "numbers" },
+          innerNumber("", lengthTip(name)),
+          h("span", {
+            class: "number cnn",
+            hidden: true,
+            "data-tip": `How sure the CNN is of “${name}”: its softmax probability`,
+          }),
+        ),
       ),
     ),
   );
 }
+
+const lengthTip = (name) =>
+  `Length of capsule ${name}: how sure the network is that a “${name}” is there (0 to 1)`;
 
 /** Draw the lengths of the iteration looked at. */
 export function drawClasses() {
@@ -44,9 +59,11 @@ export function drawClasses() {
     row.querySelector("input").checked = j === scene.which;
     row.querySelector(".fill").style.width = `${100 * lengths[j]}%`;
     row.querySelector(".number").textContent = lengths[j].toFixed(2);
-    const cnn = row.querySelector(".cnn");
-    cnn.hidden = !scene.cnn;
-    if (scene.cnn) cnn.firstChild.style.width = `${100 * scene.cnn[j]}%`;
+    const [bar, share] = row.querySelectorAll(".cnn");
+    bar.hidden = share.hidden = !scene.cnn;
+    if (!scene.cnn) continue;
+    bar.firstChild.style.width = `${100 * scene.cnn[j]}%`;
+    share.textContent = scene.cnn[j].toFixed(2);
   }
   drawVector();
 }

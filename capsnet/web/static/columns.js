@@ -9,13 +9,21 @@ import { scene } from "./scene.js";
 import { state } from "./state.js";
 
 const primary = new CapsuleMap(byId("primary"));
+let pinned = false; // whether the marked capsule was clicked, so that the mouse leaves it alone
+let decoding = false; // whether what is shown comes from the decoder, and not with the analysis
 
 /** Draw the columns whenever something changes. */
 export function startColumns() {
   const pointed = byId("primary");
   pointed.addEventListener("pointermove", (event) => {
     const capsule = primary.at(event);
-    if (capsule >= 0 && capsule !== state.capsule) scene.look(capsule);
+    if (!pinned && capsule >= 0 && capsule !== state.capsule) scene.look(capsule);
+  });
+  pointed.addEventListener("pointerdown", (event) => {
+    const capsule = primary.at(event);
+    if (event.button || capsule < 0) return;
+    pinned = !(pinned && capsule === state.capsule);
+    scene.look(capsule);
   });
   pointed.addEventListener("keydown", moveCursor);
   scene.addEventListener("analysis", () => {
@@ -47,7 +55,8 @@ function describe() {
       `${rows}×${columns}×${types}`,
       `${types} types of capsule on a grid of ${rows}×${columns} positions`,
     ),
-    ` vectors of ${card.primary_dim}`,
+    " vectors of ",
+    number(`${card.primary_dim}`, "Numbers in each primary capsule"),
   );
   byId("sub-routing").replaceChildren(
     "iteration ",
@@ -58,9 +67,13 @@ function describe() {
   );
   byId("sub-classes").replaceChildren(
     number(`${card.classes.length}`, "one capsule for each class"),
-    scene.cnn
-      ? " capsules; the thin blue bar is the CNN"
-      : ` vectors of ${card.class_dim}; length = “it is there”`,
+    ...(scene.cnn
+      ? [" capsules; the thin blue bar is the CNN"]
+      : [
+          " vectors of ",
+          number(`${card.class_dim}`, "Numbers in each class capsule"),
+          "; length = “it is there”",
+        ]),
   );
   const name = card.classes[scene.which];
   if (!scene.drawsItself) {
@@ -92,10 +105,13 @@ function drawPrimary() {
   const values = routed ? sent() : scene.analysis.u;
   const high = routed ? Math.max(...sentRange()) : 1;
   primary.paint(values, scene.card.grid, high, routed, state.capsule);
+  const [type, row, column] = placeOf(state.capsule);
   byId("primary").setAttribute(
     "aria-label",
     `Map of ${scene.analysis.I} primary capsules. ` +
-      (state.capsule >= 0 ? placeOf(state.capsule) : "Arrow keys look at one of them."),
+      (state.capsule in scene.analysis.u
+        ? `Capsule of type ${type} at row ${row}, column ${column}`
+        : "Arrow keys look at one of them."),
   );
 }
 
@@ -110,12 +126,12 @@ function sentRange() {
   });
 }
 
-/** Where a primary capsule sits, in words. */
+/** Where a primary capsule sits: its type, row and column, from 1. */
 export function placeOf(i) {
   const [, columns, types] = scene.card.grid;
   const row = Math.floor(i / types / columns);
   const column = Math.floor(i / types) % columns;
-  return `Capsule of type ${(i % types) + 1} at row ${row + 1}, column ${column + 1}`;
+  return [(i % types) + 1, row + 1, column + 1];
 }
 
 /** Frame the part of the input that the marked capsule sees. */
@@ -161,7 +177,8 @@ export function drawReconstruction() {
   }
   if (scene.drawsItself) return;
   const shown = analysis.drawn.indexOf(which);
-  if (shown >= 0 && !state.tweak.some((x) => x)) {
+  decoding = shown < 0 || scene.tweak.some((x) => x);
+  if (!decoding) {
     const size = analysis.image.length;
     showPicture(analysis.pictures.subarray(shown * size, (shown + 1) * size));
   } else {
@@ -171,7 +188,7 @@ export function drawReconstruction() {
 
 const drawPose = latest(async (which, v) => {
   const bytes = await decode([[{ which, v }]]);
-  showPicture(bytes);
+  if (decoding) showPicture(bytes);
 });
 
 function showPicture(bytes) {

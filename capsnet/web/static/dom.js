@@ -27,8 +27,12 @@ function apply(element, attributes) {
   }
 }
 
-/** A number with a tooltip that says what it is. */
-export const number = (text, tip) => h("span", { class: "number", "data-tip": tip }, text);
+/** A number with a tooltip that says what it is, for the mouse, a finger and the keyboard. */
+export const number = (text, tip) =>
+  h("span", { class: "number", tabindex: 0, "data-tip": tip, "aria-description": tip }, text);
+
+/** The same where it can be no tab stop: in a button or a label. */
+export const innerNumber = (text, tip) => h("span", { class: "number", "data-tip": tip }, text);
 
 /** A number as text with a real minus sign, and no minus before zero. */
 export const minus = (x, digits) => {
@@ -46,11 +50,12 @@ export function say(sentence, isError = false) {
   hideStatus = setTimeout(() => (status.textContent = ""), isError ? 8000 : 3500);
 }
 
-/** Show the text of data-tip beside whatever the mouse or the keyboard is on. */
+/** Show the text of data-tip beside whatever the mouse, a finger or the keyboard is on. */
 export function startTips() {
   const tip = byId("tip");
-  const show = (event) => {
-    const target = event.target.closest?.("[data-tip]");
+  let byFocus = false; // whether the focus showed it, so that it goes with the focus
+  const show = (target, focused) => {
+    byFocus = focused;
     tip.hidden = !target;
     if (!target) return;
     tip.textContent = target.dataset.tip;
@@ -61,9 +66,14 @@ export function startTips() {
     tip.style.left = `${left}px`;
     tip.style.top = `${fits ? below : box.top - tip.offsetHeight - 6}px`;
   };
-  addEventListener("pointerover", show);
-  addEventListener("focusin", show);
-  addEventListener("focusout", () => (tip.hidden = true));
+  addEventListener("pointerover", ({ target }) => show(target.closest?.("[data-tip]"), false));
+  addEventListener("focusin", ({ target }) => {
+    // A tap moves the focus too, often to something around the number: only the keyboard counts.
+    if (!target.matches(":focus-visible")) return;
+    const row = target.closest("label, .film-row"); // a slider tells what its number is
+    show(target.closest("[data-tip]") ?? row?.querySelector(".number"), true);
+  });
+  addEventListener("focusout", () => byFocus && (tip.hidden = true));
   addEventListener("scroll", () => (tip.hidden = true), { passive: true });
   addEventListener("keydown", (event) => event.key === "Escape" && (tip.hidden = true));
 }

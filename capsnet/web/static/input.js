@@ -4,7 +4,7 @@ import { get, latest, readPicture, toBytes } from "./api.js";
 import { byId, h, say } from "./dom.js";
 import { paint } from "./draw.js";
 import { scene } from "./scene.js";
-import { packImage, state, unpackImage } from "./state.js";
+import { linkHoldsAll, packImage, state, unpackImage } from "./state.js";
 
 const PAD = 280; // side of the canvas that is drawn on, in its own pixels
 const PEN = 22;
@@ -23,32 +23,40 @@ export async function startInput() {
   canvas.addEventListener("pointermove", stroke);
   for (const name of ["pointerup", "pointercancel"])
     canvas.addEventListener(name, () => (drawing = false));
-  const column = byId("column-input");
-  column.addEventListener("dragover", (event) => event.preventDefault());
-  column.addEventListener("drop", (event) => {
-    event.preventDefault();
-    if (event.dataTransfer.files.length) open(event.dataTransfer.files[0]);
+  addEventListener("dragover", keepPage);
+  addEventListener("drop", (event) => {
+    keepPage(event);
+    const [file] = event.dataTransfer.files;
+    if (file && takesPictures() && byId("column-input").contains(event.target)) open(file);
   });
   const { info } = scene;
   const J = info.capsnet.classes.length;
   const size = info.capsnet.image_shape.reduce((product, side) => product * side);
-  page = Math.max(0, Math.floor(state.sample / J)) || 0;
+  page = Math.floor(state.sample / J);
   const samples = await get(`samples?page=${page}`);
   const own = state.image && unpackImage(state.image, size);
   const chosen = samples.find((sample) => sample.number === state.sample) ?? samples[0];
+  if (!linkHoldsAll())
+    say("The picture of this link is too large for a link: open its file here once more.");
   if (own) await scene.take(own, {}, true);
-  else if (chosen)
-    await scene.take(toBytes(chosen.image), { image: "" }, chosen.number === state.sample);
-  else await scene.take(new Uint8Array(size), {}, true);
+  else if (chosen) {
+    const kept = !state.image && chosen.number === state.sample;
+    await scene.take(toBytes(chosen.image), { sample: chosen.number, image: "" }, kept);
+  } else await scene.take(new Uint8Array(size), { image: "" }, true);
+}
+
+/** Whether the mode looks at a picture of the visitor's choice; Overlap makes its own. */
+const takesPictures = () => state.mode !== "overlap" || !scene.info.overlap;
+
+/** Do not let the browser show a dropped file instead of this page. */
+function keepPage(event) {
+  if (event.dataTransfer.types.includes("Files")) event.preventDefault();
 }
 
 /** Show the tools; drawing is possible while they are shown and `canDraw`. */
 export async function showInputTools(canDraw) {
   byId("input").classList.toggle("drawable", canDraw);
-  if (!canDraw) {
-    endDrawing();
-    byId("sub-input").textContent = "pick one below, then bend it";
-  } else if (!pad.width) endDrawing();
+  if (!canDraw || !pad.width) endDrawing();
   const shelf = h("div", { class: "shelf", role: "group", "aria-label": "Test images" });
   const file = h("input", {
     type: "file",
@@ -119,7 +127,8 @@ export function sampleButton(sample, card, onTake) {
 export function endDrawing() {
   pad.width = 0;
   byId("seen").hidden = true;
-  byId("sub-input").textContent = "pick one below, or draw here";
+  const canDraw = byId("input").classList.contains("drawable");
+  byId("sub-input").textContent = `pick one below, ${canDraw ? "or draw here" : "then bend it"}`;
 }
 
 function takeSample(sample) {
@@ -130,14 +139,20 @@ function takeSample(sample) {
 
 function clear() {
   endDrawing();
-  scene.take(new Uint8Array(scene.image.length), {
-    image: packImage(new Uint8Array(scene.image.length)),
-  });
+  takeOwn(new Uint8Array(scene.image.length));
+}
+
+/** Take a picture of the visitor's own as a link gives it back: in 16 grey levels if it fits. */
+async function takeOwn(image) {
+  const shelf = document.querySelector("#input-tools .shelf");
+  if (shelf) press(shelf, -1);
+  const packed = packImage(image);
+  await scene.take(unpackImage(packed, image.length) ?? image, { image: packed });
 }
 
 function startStroke(event) {
   const canvas = byId("input");
-  if (!canvas.classList.contains("drawable")) return;
+  if (event.button || !canvas.classList.contains("drawable")) return;
   if (!pad.width) {
     pad.width = pad.height = PAD;
     const pen = pad.getContext("2d");
@@ -187,12 +202,11 @@ function showPad() {
 const send = latest(async (canvas, invert) => {
   const png = await new Promise((done) => canvas.toBlob(done, "image/png"));
   const image = await readPicture(png, { invert, centre: scene.info.capsnet.reads_digits });
-  const shelf = document.querySelector("#input-tools .shelf");
-  if (shelf) press(shelf, -1);
-  await scene.take(image, { image: packImage(image) });
+  if (!takesPictures()) return;
+  await takeOwn(image);
   if (!pad.width) return;
   showPad();
-  paint(byId("seen"), image, scene.info.capsnet.image_shape);
+  paint(byId("seen"), scene.image, scene.info.capsnet.image_shape);
   byId("seen").hidden = false;
   byId("sub-input").textContent = "small: what the network is given";
 });
@@ -206,6 +220,7 @@ async function open(file) {
   } catch {
     return say("This file is not a picture the browser can read; choose another.", true);
   }
+  if (!takesPictures()) return;
   endDrawing();
   const scale = Math.min(1, MAX_SIDE / Math.max(bitmap.width, bitmap.height));
   const canvas = document.createElement("canvas");

@@ -171,7 +171,7 @@ export function enter(panel, signal) {
   scene.addEventListener("choice", render, { signal });
   signal.addEventListener("abort", pause);
   const J = scene.card.classes.length;
-  fill(Math.max(0, Math.floor(state.to / J)) || 0).then((samples) => {
+  fill(Math.floor(state.to / J)).then((samples) => {
     const wanted = samples.find((sample) => sample.number === state.to) ?? samples.at(-1);
     if (wanted && !signal.aborted) take(wanted);
   });

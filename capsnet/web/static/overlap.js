@@ -1,15 +1,14 @@
 // Overlap: two digits over each other; each is found, and drawn alone, by its own capsule.
 
 import { get, latest, post, toBytes, toText } from "./api.js";
-import { byId, h, number } from "./dom.js";
+import { byId, h, minus, number } from "./dom.js";
 import { FIRST, paintColours, SECOND } from "./draw.js";
 import { savePng } from "./export.js";
 import { endDrawing, press, sampleButton, showInputTools } from "./input.js";
 import { scene } from "./scene.js";
-import { set, state } from "./state.js";
+import { REACH, set, state } from "./state.js";
 
 const SIDE = 28; // of a digit
-const REACH = 8; // how far a digit can be moved; in training it was 4
 const COLOURS = [FIRST, SECOND];
 const CARD = { image_shape: [1, SIDE, SIDE], classes: [..."0123456789"] };
 export const title = "Overlap";
@@ -25,6 +24,7 @@ export async function enter(panel, signal) {
   }
   const digits = [null, null]; // samples: number, label, bytes
   const sliders = [[], []];
+  const values = [[], []];
   const shelves = [];
   const verdict = h("p", { class: "verdict" });
   const extra = [0, 1].map(() => h("canvas", { role: "img" }));
@@ -86,21 +86,25 @@ export async function enter(panel, signal) {
   }
 
   function slider(k, axis, way) {
+    const tip = `How far the ${k ? "second" : "first"} digit is moved ${way}, in pixels`;
+    const output = h("output", { class: "number", "data-tip": tip });
     const input = h("input", {
       type: "range",
       min: -REACH,
       max: REACH,
       step: 1,
       "aria-label": `${k ? "Second" : "First"} digit, pixels ${way}`,
+      "aria-description": tip,
       oninput: () => move(k, axis, input.valueAsNumber),
     });
     sliders[k].push(input);
-    return h("label", { class: "slider-row" }, h("span", {}, way), input);
+    values[k].push(output);
+    return h("label", { class: "slider-row" }, h("span", {}, way), input, output);
   }
 
   async function load(k) {
     const count = CARD.classes.length;
-    const page = Math.max(0, Math.floor(state.pair[k] / count)) || 0;
+    const page = Math.floor(state.pair[k] / count);
     const samples = await get(`digits?page=${page}`);
     shelves[k].replaceChildren(
       ...samples.map((sample) => sampleButton(sample, CARD, () => take(k, sample))),
@@ -163,9 +167,10 @@ export async function enter(panel, signal) {
       layers.map((layer, k) => [layer, COLOURS[k]]),
       card.image_shape,
     );
-    sliders.forEach((pair, k) =>
-      pair.forEach((input, axis) => (input.value = state.place[2 * k + axis])),
-    );
+    state.place.forEach((pixels, n) => {
+      sliders[n >> 1][n % 2].value = pixels;
+      values[n >> 1][n % 2].textContent = minus(pixels);
+    });
     look(image);
   }
 
@@ -176,7 +181,7 @@ export async function enter(panel, signal) {
     const swapped = answer.drawn[0] === labels[1] || answer.drawn[1] === labels[0];
     const order = swapped ? [1, 0] : [0, 1];
     scene.rivals = order.map((n) => answer.drawn[n]);
-    set({ which: -1, tweak: [] });
+    scene.other = -1;
     scene.show(answer, card);
     const size = scene.analysis.image.length;
     drawPair(order.map((n) => scene.analysis.pictures.subarray(n * size, (n + 1) * size)));
@@ -252,6 +257,7 @@ function dragDigits(signal, digits, card, move) {
   canvas.addEventListener(
     "pointerdown",
     (event) => {
+      if (event.button) return;
       const [x, y] = at(event);
       const k = ink(1, [x, y]) > ink(0, [x, y]) ? 1 : 0;
       held = { k, right: x - state.place[2 * k], down: y - state.place[2 * k + 1] };

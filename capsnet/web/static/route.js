@@ -1,7 +1,7 @@
 // Route: step through Procedure 1 and watch the couplings sharpen.
 
 import { placeOf } from "./columns.js";
-import { h, minus, number } from "./dom.js";
+import { h, innerNumber, minus, number } from "./dom.js";
 import { CapsuleMap } from "./draw.js";
 import { showInputTools } from "./input.js";
 import { scene } from "./scene.js";
@@ -106,6 +106,7 @@ function strongest() {
 function drawSteps(steps, go) {
   const { couplings, I, J, v_steps: lengths } = scene.analysis;
   const { which, card } = scene;
+  const name = card.classes[which];
   const to = couplings.map((c) => Float32Array.from({ length: I }, (_, i) => c[i * J + which]));
   const high = Math.max(3 / J, ...to.map((values) => Math.max(...values)));
   const focused = steps.contains(document.activeElement);
@@ -121,26 +122,27 @@ function drawSteps(steps, go) {
         {
           type: "button",
           class: "step",
+          "data-tip": `After iteration ${t + 1}: the map shows the couplings c to “${name}”, with their mean over the tenth of the capsules that send most; |v| is the length of capsule “${name}”`,
           "aria-pressed": String(t === scene.step),
           onclick: () => go(t + 1),
         },
-        h("strong", {}, `k = ${t + 1}`),
+        h("strong", {}, innerNumber(`k = ${t + 1}`, `Iteration ${t + 1} of Procedure 1`)),
         canvas,
         h(
           "span",
           {},
           "top tenth ",
-          number(
+          innerNumber(
             `c = ${share.toFixed(2)}`,
-            `Mean coupling to “${card.classes[which]}” of the tenth of all capsules that send most; it starts at 1/${J}`,
+            `Mean coupling to “${name}” of the tenth of all capsules that send most; it starts at 1/${J}`,
           ),
         ),
         h(
           "span",
           {},
-          number(
+          innerNumber(
             `|v| = ${lengths[t][which].toFixed(2)}`,
-            `Length of capsule “${card.classes[which]}” after iteration ${t + 1}`,
+            `Length of capsule “${name}” after iteration ${t + 1}`,
           ),
         ),
       );
@@ -159,12 +161,18 @@ function drawFormulas(formulas) {
   const agreement = analysis.agreement(step, i, which);
   const s = analysis.s_steps[step][which];
   const v = analysis.v_steps[step][which];
+  const isLast = step === card.num_iters - 1;
   const line = (...parts) => h("div", { class: "formula" }, ...parts);
   const sub = (letter, index) => h("span", { class: "math" }, letter, h("sub", {}, index));
   let rest = card.leaky ? 1 : 0;
   for (let k = 0; k < analysis.J; k++) rest += Math.exp(analysis.logit(step, i, k));
   formulas.replaceChildren(
-    h("h3", {}, `Iteration ${step + 1} of ${card.num_iters}`),
+    h(
+      "h3",
+      {},
+      "Iteration ",
+      number(`${step + 1} of ${card.num_iters}`, "How often the four lines below were repeated"),
+    ),
     line(
       sub("c", "ij"),
       " = exp ",
@@ -227,14 +235,20 @@ function drawFormulas(formulas) {
         `Agreement: does the vote of this capsule point where “${j}” points?`,
       ),
       " = ",
-      number(minus(b + agreement, 2), "The logit that the next iteration starts from"),
+      number(
+        minus(b + agreement, 2),
+        isLast
+          ? "The logit that one more iteration would start from"
+          : "The logit that the next iteration starts from",
+      ),
     ),
     h(
       "p",
       { class: "note" },
-      agreement > 0
-        ? "The vote agrees with the outcome, so this capsule will send more there."
-        : "The vote disagrees with the outcome, so this capsule will send less there.",
+      `The vote ${agreement > 0 ? "agrees" : "disagrees"} with the outcome`,
+      isLast
+        ? "; this was the last iteration, so nothing follows from it."
+        : `, so this capsule will send ${agreement > 0 ? "more" : "less"} there.`,
     ),
   );
 }
@@ -261,8 +275,18 @@ function drawTable(table) {
       ),
     );
   });
+  const [type, row, column] = placeOf(i);
   table.replaceChildren(
-    h("h3", {}, placeOf(i)),
+    h(
+      "h3",
+      {},
+      "Capsule of type ",
+      number(`${type}`, "Capsules of one type look for the same part, each in its own place"),
+      " at row ",
+      number(`${row}`, "Row of the grid of positions, from the top"),
+      ", column ",
+      number(`${column}`, "Column of the grid of positions, from the left"),
+    ),
     h(
       "table",
       {},
@@ -274,12 +298,16 @@ function drawTable(table) {
           {},
           h("th", { scope: "col" }, "class"),
           h("th", { scope: "col" }, "sends"),
-          h("th", { scope: "col" }, "c"),
-          h("th", { scope: "col" }, "û·v"),
+          h("th", { scope: "col" }, number("c", "Coupling: the share that goes to the class")),
+          h("th", { scope: "col" }, number("û·v", "Agreement of its vote with the class")),
         ),
       ),
       h("tbody", {}, rows),
     ),
-    h("p", { class: "note" }, "Point at a primary capsule above to see its numbers."),
+    h(
+      "p",
+      { class: "note" },
+      "Point at a primary capsule above to see its numbers; click or tap it to hold it.",
+    ),
   );
 }

@@ -11,7 +11,9 @@ class Scene extends EventTarget {
   card = null; // the network looked into
   image = null; // bytes [C, H, W] that the visitor chose
   analysis = null; // what the network did with it, see `unpack`
-  plain = true; // whether it was given the image itself, neither bent nor laid over another
+  plain = false; // whether it was given the image itself, neither bent nor laid over another
+  signal = null; // says when the mode that is shown is left
+  other = -1; // the class looked at in Overlap, whose network is another
   base = 0; // the longest capsule of the unbent image
   cnn = null; // class probabilities of the CNN, in Warp
   rivals = []; // the two classes found, in Overlap, in the order of their colours
@@ -31,9 +33,8 @@ class Scene extends EventTarget {
 
   /** The class looked at: the chosen one, or the longest capsule. */
   get which() {
-    return state.which >= 0 && state.which < this.card.classes.length
-      ? state.which
-      : this.analysis.drawn[0];
+    const chosen = this.card === this.info.capsnet ? state.which : this.other;
+    return chosen >= 0 && chosen < this.card.classes.length ? chosen : this.analysis.drawn[0];
   }
 
   /** The routing iteration looked at, from 0. */
@@ -44,20 +45,27 @@ class Scene extends EventTarget {
       : last;
   }
 
+  /** What is added to the chosen class capsule; the other modes show what the network said. */
+  get tweak() {
+    return ["tweak", "morph"].includes(state.mode) ? state.tweak : [];
+  }
+
   /** The vector of the chosen class capsule, tweaked. */
   get pose() {
-    return this.analysis.v[this.which].map((x, e) => clamp(x + (state.tweak[e] ?? 0)));
+    return this.analysis.v[this.which].map((x, e) => clamp(x + (this.tweak[e] ?? 0)));
   }
 
   /** Choose a class; tweaks belong to the class they were made for. */
   choose(which) {
-    set({ which, tweak: [] });
+    if (this.card === this.info.capsnet) set({ which, tweak: [] });
+    else this.other = which;
     this.emit("choice");
   }
 
   /** Take another picture; `kept` says that the choices belong to it. */
   take(image, patch, kept = false) {
     this.image = image;
+    this.plain = false;
     set(kept ? patch : { ...patch, which: -1, tweak: [] });
     return lookAt(image);
   }
@@ -72,9 +80,11 @@ const clamp = (x) => Math.min(10, Math.max(-10, x));
 
 export const scene = new Scene();
 
-/** Route the picture; the newest one wins. */
-export const lookAt = latest(async (image) => {
+/** Route the picture; the newest one wins, and the mode that comes next asks again. */
+const lookAt = latest(async (image) => {
+  const { signal } = scene;
   const answer = await post("analyse", { image: toText(image) });
+  if (signal?.aborted) return;
   scene.base = answer.drawn[0];
   scene.show(answer, scene.info.capsnet, true);
 });

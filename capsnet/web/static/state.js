@@ -1,5 +1,7 @@
 // What the visitor has chosen. All of it is in the address after '#', so that a link shows the same.
 
+import { bound, NAMES, PIECES } from "./bends.js";
+
 const DEFAULTS = {
   mode: "tweak",
   sample: 7, // number of the test image
@@ -17,6 +19,32 @@ const DEFAULTS = {
   along: 0.5,
 };
 const MAX_PACKED = 4096;
+const TOO_LARGE = "-"; // instead of a packed picture
+
+const between = (low, high) => (x) => Math.min(high, Math.max(low, x));
+const whole = (low, high) => (x) => Math.round(between(low, high)(x));
+const oneOf = (values) => (x) => (values.includes(x) ? x : values[0]);
+const MANY = 1_000_000;
+export const RANGES = [0.25, 0.5, 1];
+export const REACH = 8; // how far a digit can be moved in Overlap; in training it was 4
+
+// What each may be, whatever a link says; a list has one rule for all or one for each place.
+const RULES = {
+  mode: String,
+  sample: whole(0, MANY),
+  image: String,
+  which: whole(-1, MANY),
+  range: oneOf(RANGES),
+  tweak: between(-RANGES.at(-1), RANGES.at(-1)),
+  step: whole(0, MANY),
+  capsule: whole(-1, MANY),
+  pair: whole(0, MANY),
+  place: whole(-REACH, REACH),
+  warp: [...NAMES.map((name) => (x) => bound(name, x)), oneOf(PIECES), whole(0, MANY)],
+  sweep: oneOf(NAMES),
+  to: whole(0, MANY),
+  along: between(0, 1),
+};
 
 export const state = { ...DEFAULTS, ...read() };
 
@@ -50,20 +78,25 @@ const format = (value) =>
 function read() {
   const found = {};
   for (const [name, text] of new URLSearchParams(location.hash.slice(1))) {
+    if (!Object.hasOwn(DEFAULTS, name)) continue;
     const usual = DEFAULTS[name];
-    if (usual === undefined) continue;
+    const rule = RULES[name];
     const numbers = text.split(",").map(Number);
-    if (typeof usual === "string") found[name] = text;
+    if (typeof usual === "string") found[name] = rule(text);
     else if (!numbers.every(Number.isFinite)) continue;
-    else if (!Array.isArray(usual)) found[name] = numbers[0];
-    else if (usual.length === 0 || usual.length === numbers.length) found[name] = numbers;
+    else if (!Array.isArray(usual)) found[name] = rule(numbers[0]);
+    else if (usual.length === 0 || usual.length === numbers.length)
+      found[name] = numbers.map((x, n) => (Array.isArray(rule) ? rule[n] : rule)(x));
   }
   return found;
 }
 
-/** A small picture as text for the address, 16 grey levels; "" if it is too large. */
+/** Whether the address holds all that is on the screen: a large picture does not fit. */
+export const linkHoldsAll = () => state.image !== TOO_LARGE;
+
+/** A small picture as text for the address, 16 grey levels; a mark if it is too large. */
 export function packImage(bytes) {
-  if (bytes.length > MAX_PACKED) return "";
+  if (bytes.length > MAX_PACKED) return TOO_LARGE;
   let text = "";
   for (let n = 0; n < bytes.length; n += 2) {
     text += String.fromCharCode((bytes[n] & 240) | ((bytes[n + 1] ?? 0) >> 4));

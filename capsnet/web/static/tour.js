@@ -1,8 +1,9 @@
 // A short tour for first-time visitors: one bubble that goes from column to column.
 
 import { byId, h } from "./dom.js";
+import { scene } from "./scene.js";
 
-const STOPS = [
+const stops = () => [
   [
     "#column-input",
     "tweak",
@@ -30,7 +31,7 @@ const STOPS = [
   [
     "#column-reconstruction",
     "tweak",
-    "Drawn from sixteen numbers",
+    `Drawn from ${scene.info.capsnet.class_dim} numbers`,
     "The chosen capsule alone is enough to draw the digit again.",
   ],
   [
@@ -66,13 +67,14 @@ export function startTour(choose) {
   let bubble = null;
 
   function visit(n) {
-    end();
-    const [selector, mode, heading, text] = STOPS[n];
+    remove();
+    const all = stops();
+    const [selector, mode, heading, text] = all[n];
     if (document.body.dataset.mode !== mode) choose(mode);
     const place = document.querySelector(selector);
     place.classList.add("toured");
     place.scrollIntoView({ block: "center" });
-    const last = n === STOPS.length - 1;
+    const last = n === all.length - 1;
     const next = h(
       "button",
       { type: "button", class: "primary", onclick: () => (last ? end() : visit(n + 1)) },
@@ -91,7 +93,7 @@ export function startTour(choose) {
       h(
         "div",
         { class: "buttons" },
-        h("span", { class: "note" }, `${n + 1} of ${STOPS.length}`),
+        h("span", { class: "note" }, `${n + 1} of ${all.length}`),
         n ? h("button", { type: "button", onclick: () => visit(n - 1) }, "Back") : null,
         h("button", { type: "button", class: "quiet", onclick: end }, "Close"),
         next,
@@ -103,6 +105,11 @@ export function startTour(choose) {
   }
 
   function end() {
+    remove();
+    byId("tour-button").focus();
+  }
+
+  function remove() {
     bubble?.remove();
     document.querySelector(".toured")?.classList.remove("toured");
   }

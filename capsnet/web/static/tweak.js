@@ -3,15 +3,14 @@
 import { decode, latest } from "./api.js";
 import { drawReconstruction } from "./columns.js";
 import { drawClasses } from "./classes.js";
-import { h, minus } from "./dom.js";
+import { h, minus, number } from "./dom.js";
 import { paintStrip } from "./draw.js";
 import { savePng } from "./export.js";
 import { showInputTools } from "./input.js";
 import { scene } from "./scene.js";
-import { set, state } from "./state.js";
+import { RANGES, set, state } from "./state.js";
 
 const STEPS = 11;
-const RANGES = [0.25, 0.5, 1];
 export const title = "Tweak";
 export const lead =
   "A class capsule is a vector. Change one of its numbers and see what that number stands for.";
@@ -19,7 +18,12 @@ export const lead =
 /** Build the panel; it lives until the signal says that another mode is chosen. */
 export function enter(panel, signal) {
   showInputTools(true);
-  if (!RANGES.includes(state.range)) set({ range: RANGES[0] });
+  if (!scene.card.has_decoder) {
+    return panel.replaceChildren(
+      h("p", {}, "This model was trained without a decoder, so there is nothing to draw with."),
+    );
+  }
+  set({ tweak: within(state.range) });
   let rows = [];
   let pause;
   const films = h("div", { class: "films" });
@@ -56,13 +60,11 @@ export function enter(panel, signal) {
 
   function rebuild() {
     const { card, which } = scene;
-    heading.textContent = `The ${card.class_dim} dimensions of capsule “${card.classes[which]}”`;
-    if (!card.has_decoder) {
-      films.replaceChildren(
-        h("p", {}, "This model was trained without a decoder, so there is nothing to draw with."),
-      );
-      return;
-    }
+    heading.replaceChildren(
+      "The ",
+      number(`${card.class_dim}`, "Numbers in each class capsule"),
+      ` dimensions of capsule “${card.classes[which]}”`,
+    );
     if (rows.length !== card.class_dim) {
       rows = Array.from({ length: card.class_dim }, (_, e) => filmRow(e, tweakOne, refreshFilms));
       films.replaceChildren(...rows.map((row) => row.element));
@@ -96,10 +98,11 @@ export function enter(panel, signal) {
 
   function changeRange(range) {
     set({ range });
-    change(state.tweak.map((x) => Math.min(range, Math.max(-range, x))));
+    change(within(range));
   }
 
   const refreshFilms = latest(async () => {
+    if (signal.aborted) return;
     const { pose, which, card } = scene;
     const pictures = pose.flatMap((x, e) =>
       steps().map((s) => [{ which, v: pose.with(e, x - (state.tweak[e] ?? 0) + s) }]),
@@ -119,16 +122,16 @@ export function enter(panel, signal) {
   rebuild();
 }
 
+const within = (range) => state.tweak.map((x) => Math.min(range, Math.max(-range, x)));
+
 const steps = () =>
   Array.from({ length: STEPS }, (_, n) => ((2 * n) / (STEPS - 1) - 1) * state.range);
 
 /** A dimension: its name, a film of pictures under a slider that frames one of them, its value. */
 function filmRow(e, onMove, onDone) {
   const canvas = h("canvas", { "aria-hidden": "true" });
-  const output = h("output", {
-    class: "number",
-    "data-tip": `What is added to dimension ${e + 1}`,
-  });
+  const added = `What is added to dimension ${e + 1}`;
+  const output = h("output", { class: "number", "data-tip": added });
   const name = h("input", {
     type: "text",
     class: "dim-name",
@@ -138,7 +141,12 @@ function filmRow(e, onMove, onDone) {
     "data-tip": "Name what it does, e.g. “stroke thickness”; kept in this browser",
     onchange: () => localStorage.setItem(nameKey(e), name.value),
   });
-  const slider = h("input", { type: "range", step: 0.01, "aria-label": `Dimension ${e + 1}` });
+  const slider = h("input", {
+    type: "range",
+    step: 0.01,
+    "aria-label": `Dimension ${e + 1}`,
+    "aria-description": added,
+  });
   const move = () => {
     output.textContent = signed(slider.valueAsNumber);
     onMove(e, slider.valueAsNumber);

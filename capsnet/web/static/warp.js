@@ -1,21 +1,13 @@
 // Warp: bend the input and see how sure the CapsNet and a CNN stay.
 
 import { latest, post, toText } from "./api.js";
+import { bound, KINDS, NAMES, PIECES } from "./bends.js";
 import { drawChart } from "./chart.js";
 import { byId, h, minus, number } from "./dom.js";
 import { showInputTools } from "./input.js";
 import { scene } from "./scene.js";
 import { set, state } from "./state.js";
 
-const KINDS = {
-  rotate: { min: -180, max: 180, step: 1, usual: 0, unit: "°" },
-  scale: { min: 0.5, max: 1.5, step: 0.01, usual: 1, unit: "×" },
-  shear: { min: -1, max: 1, step: 0.01, usual: 0, unit: "" },
-  right: { min: -12, max: 12, step: 0.5, usual: 0, unit: " px" },
-  down: { min: -12, max: 12, step: 0.5, usual: 0, unit: " px" },
-  thicken: { min: -2, max: 2, step: 0.1, usual: 0, unit: " px" },
-};
-const NAMES = Object.keys(KINDS);
 const USUAL = [0, 1, 0, 0, 0, 0, 1, 0];
 export const title = "Warp";
 export const lead =
@@ -32,7 +24,7 @@ export function enter(panel, signal) {
   const verdict = h("div", { class: "verdict" });
   const chart = h("div", { class: "chart" });
   const rows = NAMES.map((name, n) => slider(name, n));
-  const scramble = (pieces, text) =>
+  const scramble = (pieces) =>
     h(
       "button",
       {
@@ -40,9 +32,9 @@ export function enter(panel, signal) {
         "data-pieces": pieces,
         onclick: () => change({ 6: pieces, 7: Math.floor(Math.random() * 1e6) }),
       },
-      text,
+      pieces === 1 ? "Whole" : `${pieces}×${pieces} pieces`,
     );
-  const cuts = [scramble(1, "Whole"), scramble(2, "2×2 pieces"), scramble(4, "4×4 pieces")];
+  const cuts = PIECES.map(scramble);
   panel.replaceChildren(
     h(
       "div",
@@ -67,16 +59,15 @@ export function enter(panel, signal) {
 
   function slider(name, n) {
     const kind = KINDS[name];
-    const output = h("output", {
-      class: "number",
-      "data-tip": `How far the picture is changed by “${name}”`,
-    });
+    const tip = `How far the picture is changed by “${name}”`;
+    const output = h("output", { class: "number", "data-tip": tip });
     const input = h("input", {
       type: "range",
       min: kind.min,
       max: kind.max,
       step: kind.step,
       "aria-label": name,
+      "aria-description": tip,
       oninput: () => change({ [n]: input.valueAsNumber }, name),
       onfocus: () => sweepOver(name),
     });
@@ -128,7 +119,7 @@ export function enter(panel, signal) {
     if (!swept) return;
     const j = target();
     const name = scene.card.classes[j];
-    const kind = KINDS[state.sweep];
+    const { unit } = KINDS[state.sweep];
     const curves = [
       { label: "CapsNet", style: "capsnet", values: swept.capsnet.map((row) => row[j]) },
     ];
@@ -136,7 +127,7 @@ export function enter(panel, signal) {
       curves.push({ label: "CNN", style: "cnn", values: swept.cnn.map((row) => row[j]) });
     chart.replaceChildren(
       h("h3", {}, `Confidence in “${name}” while “${state.sweep}” changes`),
-      drawChart(swept.values, curves, state.warp[NAMES.indexOf(state.sweep)], kind.unit),
+      drawChart(swept.values, curves, state.warp[NAMES.indexOf(state.sweep)], state.sweep, unit),
     );
   }
 
@@ -206,6 +197,7 @@ function startHandles(signal, change) {
   frame.addEventListener(
     "pointerdown",
     (event) => {
+      if (event.button) return;
       held = {
         turning: event.target === knob,
         x: event.clientX,
@@ -249,8 +241,3 @@ function startHandles(signal, change) {
   for (const name of ["pointerup", "pointercancel"])
     frame.addEventListener(name, () => (held = null), options);
 }
-
-const bound = (name, x) => {
-  const { min, max, step } = KINDS[name];
-  return Number((Math.round(Math.min(max, Math.max(min, x)) / step) * step).toFixed(2));
-};
