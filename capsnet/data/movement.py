@@ -61,8 +61,9 @@ class Mover:
         Without movement in the plan they are in the centre.
         """
         if "theta" not in plan:
-            still = torch.zeros(len(images), 2, dtype=torch.long, device=images.device)
-            return place(images, plan.get("shift", still), self.outer)
+            still = "shift" not in plan
+            shift = images.new_zeros(len(images), 2, dtype=torch.long) if still else plan["shift"]
+            return place(images, shift, self.outer)
         grid = affine_grid(plan["theta"], *self.centres)
         if "knots" in plan:
             grid = grid + spline_field(plan["knots"], self.basis)
