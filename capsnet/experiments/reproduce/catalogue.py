@@ -8,10 +8,20 @@ from capsnet.experiments.reproduce import (
     scrambled,
     table1,
     tune,
+    tune_multimnist,
 )
 from capsnet.experiments.reproduce.experiment import Experiment
 
 EXPERIMENTS: dict[str, Experiment] = {
     module.EXPERIMENT.name: module.EXPERIMENT
-    for module in (table1, multimnist, affine, few_labels, scrambled, equivariance, tune)
+    for module in (
+        table1,
+        multimnist,
+        affine,
+        few_labels,
+        scrambled,
+        equivariance,
+        tune,
+        tune_multimnist,
+    )
 }
