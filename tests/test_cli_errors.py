@@ -103,7 +103,7 @@ def tiny_pictures(tmp_path):
         ("train --epochs 0", "epochs must be at least 1"),
         ("train --rotate nan", "rotate must be a number"),
         ("train --seed 99999999999999999999", "seed must be at least 0 and below"),
-        ("train --data-seed -1", "data_seed must be at least 0"),
+        ("train --data-seed -1", "data-seed must be at least 0"),
         ("train --model capsnet_small --data digits --shift 28", "out of sight"),
         ("train --model capsnet_small --data digits --contrast 1.2", "only beside a rotation"),
         ("train --schedule linear --lr-decay 0.9", "leave them out"),

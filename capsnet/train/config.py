@@ -105,9 +105,10 @@ class TrainConfig:
     def check(self) -> None:
         """Raise a UserError for a value that cannot be."""
         for name, value in asdict(self).items():
-            _require(not isinstance(value, float) or isfinite(value), f"{name} must be a number")
-        for name in ("seed", "data_seed"):
-            _require(0 <= getattr(self, name) < 2**32, f"{name} must be at least 0 and below 2^32")
+            flag = name.replace("_", "-")
+            _require(not isinstance(value, float) or isfinite(value), f"{flag} must be a number")
+            allowed = not name.endswith("seed") or 0 <= value < 2**32
+            _require(allowed, f"{flag} must be at least 0 and below 2^32")
         _require(self.epochs >= 1, "epochs must be at least 1")
         _require(self.batch_size >= 1, "batch-size must be at least 1")
         _require(self.lr > 0, "lr must be greater than 0")

@@ -54,8 +54,8 @@ def recipes(seed: int) -> dict[str, TrainConfig]:
     """Return the rows of the table."""
     chosen = ours(EPOCHS_OURS)
     rows = {row: (*model, paper(EPOCHS)) for row, model in MODELS.items()}
-    rows |= {OURS: ("capsnet_mnist", AUTHORS, chosen)}
-    rows |= {BASELINE_OURS: (*MODELS[BASELINE], chosen)}
+    rows[OURS] = ("capsnet_mnist", AUTHORS, chosen)
+    rows[BASELINE_OURS] = (*MODELS[BASELINE], chosen)
     released = {**paper(EPOCHS_AUTHORS), "warmup_steps": 0, "average_classes": True}
     rows[RELEASED] = ("capsnet_mnist", AUTHORS, released)
     return {

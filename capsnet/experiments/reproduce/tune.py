@@ -43,7 +43,7 @@ FIFTH: dict[str, dict[str, Any]] = {
     "long, sharp, authors' network, elastic 0.5": {"elastic": 0.5},
 }
 CANDIDATES: dict[str, dict[str, Any]] = {
-    **{row: {"epochs": 60, **changes} for row, changes in FOURTH.items()},
+    **FOURTH,
     **{
         row: {"epochs": 200, "options": AUTHORS, **SHARP, **changes}
         for row, changes in FIFTH.items()
