@@ -41,6 +41,7 @@ def recipes(seed: int) -> dict[str, TrainConfig]:
         "batch_size": 256,
         "schedule": "linear",
         "warmup_steps": 1_000,
+        "compile": True,
         "holdout": HOLDOUT,
         "final_split": "validation",
         "seed": seed,
