@@ -59,21 +59,27 @@ def model_entry(name: str) -> ModelEntry:
 
 
 def create_model(name: str, pretrained: bool = False, **options: Any) -> Classifier:
-    """Build the model `name`; options override its preset; pretrained loads shipped weights."""
+    """Build the model `name`; options override its preset.
+
+    pretrained: with the shipped weights, and with the options those were trained with.
+    """
     entry = model_entry(name)
     known = inspect.signature(entry.model).parameters
     for option, value in options.items():
         if option not in known:
             raise unknown_name(f"option of {name}", option, known)
         _check_value(option, value, known[option])
+    if pretrained:
+        from capsnet.models.weights import load_tensors, plain_options, set_weights, shipped
+
+        path = shipped(name)
+        tensors, card = load_tensors(path)
+        options = {**plain_options(card["options"]), **options}
     options = {**entry.options, **options}
     model = entry.model(**options)
     model.name, model.options = name, options
     if pretrained:
-        from capsnet.models.weights import load_tensors, set_weights, shipped
-
-        path = shipped(name)
-        set_weights(model, load_tensors(path)[0], path)
+        set_weights(model, tensors, path)
     return model
 
 

@@ -125,8 +125,11 @@ def test_shipped_weights_have_a_card_and_a_line(shelf, tiny_in):
     assert "| `capsnet_small` | digits |" in page and f"{result['error_percent']:.2f} %" in page
 
 
-def test_weights_that_the_model_would_not_load_are_refused(shelf, trained):
-    for name in ("capsnet_small", "cnn_small"):  # other options, another model
-        with pytest.raises(UserError, match="would not build"):
-            ship(trained, name, root=shelf)
+def test_weights_of_another_model_or_for_other_images_are_refused(shelf, trained, tiny_in):
+    from capsnet.train.loop import train
+
+    train(tiny_in(shelf / "large", image_size=32))
+    for run, name in ((trained, "cnn_small"), (shelf / "large", "capsnet_small")):
+        with pytest.raises(UserError, match=r"must be for images of shape \(1, 28, 28\)"):
+            ship(run, name, root=shelf)
     assert not list(shelf.glob("*.safetensors"))

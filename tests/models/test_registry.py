@@ -90,6 +90,19 @@ def test_shipped_cnn_reads_the_embedded_digits():
     assert evaluate(model, open_data("digits", "test")).num_wrong <= 10  # of 1000; 8 when shipped
 
 
+def test_shipped_networks_come_with_the_options_they_were_trained_with():
+    model = create_model("capsnet_mnist", pretrained=True)
+    assert model.options["primary_routed"] and model.options["routing_bias"]
+    digits = open_data("digits", "test")
+    assert evaluate(model, digits).num_wrong <= 2  # of 1000; 1 when shipped
+    other = create_model("capsnet_mnist", pretrained=True, num_iters=1)
+    images = digits.batch({k: x[:2] for k, x in digits.plan(None).items()}).images
+    with torch.inference_mode():
+        assert (other(images).v - model(images).v).abs().max() > 0.01
+    with pytest.raises(UserError, match="another model"):
+        create_model("capsnet_mnist", pretrained=True, routing_bias=False)
+
+
 def test_primary_grid_of_the_paper():
     with torch.device("meta"):
         mnist, multi = create_model("capsnet_mnist"), create_model("capsnet_multimnist")

@@ -85,6 +85,8 @@ def plot(results: Results) -> Figure:
     axis.set(xscale="log", yscale="log")
     axis.set(xlabel="labelled images per class", ylabel="test error, %")
     axis.set_xticks(PER_CLASS, [f"{n:,}" for n in PER_CLASS], minor=False)
+    axis.yaxis.set_minor_formatter(lambda y, _: f"{y:g}")
+    axis.yaxis.set_major_formatter(lambda y, _: f"{y:g}")
     axis.legend()
     return figure
 

@@ -16,7 +16,7 @@ from capsnet.experiments.plot import BLUE, GREEN, ORANGE, RED
 from capsnet.experiments.reproduce import markdown
 from capsnet.experiments.reproduce.experiment import Experiment, Trained
 from capsnet.experiments.reproduce.recipes import AUTHORS
-from capsnet.experiments.reproduce.records import Results, current, values
+from capsnet.experiments.reproduce.records import Results, current, marked, values
 from capsnet.experiments.reproduce.statistics import mean_std, pack
 from capsnet.experiments.reproduce.table1 import BASELINE, IN_THE_PAPER, OURS, R1, R3, verdict
 from capsnet.train.config import TrainConfig
@@ -38,14 +38,7 @@ CHANGES: dict[str, dict[str, Any]] = {
     BASELINE: {"lr": 1e-3},
     R1: {},
     R3: {},
-    OURS: {
-        "epochs": EPOCHS_OURS,
-        "weight_decay": 0.05,
-        "rotate": 10.0,
-        "scale": 0.1,
-        "shear": 0.1,
-        "contrast": 1.2,
-    },
+    OURS: {"epochs": EPOCHS_OURS},
 }
 COLOURS = {BASELINE: RED, R1: GREEN, R3: BLUE, OURS: ORANGE}
 
@@ -113,7 +106,11 @@ def table(results: Results) -> str:
     body = []
     for row in MODELS:
         runs = rows.get(row, [])
-        cells = [row, IN_THE_PAPER.get(row, ("–", "–"))[1], mean_std(values(runs, "error_percent"))]
+        cells = [
+            marked(row, runs, recipes),
+            IN_THE_PAPER.get(row, ("–", "–"))[1],
+            mean_std(values(runs, "error_percent")),
+        ]
         for low in EDGES[:-1]:
             bins = [b for r in runs for b in r.result.get("overlap", []) if b["from"] == low]
             cells.append(mean_std([b["error_percent"] for b in bins]))

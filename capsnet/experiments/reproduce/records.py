@@ -9,6 +9,7 @@ import fcntl
 import hashlib
 import json
 import os
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -55,6 +56,12 @@ def settings(config: TrainConfig) -> dict[str, Any]:
 def same(config: TrainConfig, record: Record) -> bool:
     """Return whether the run was made with this config; settings added since are at default."""
     return settings(config) == settings(TrainConfig()) | record.config
+
+
+def marked(row: str, runs: list[Record], recipes: Callable[[int], dict[str, TrainConfig]]) -> str:
+    """Return the row's name, with a mark if its runs were not made with its recipe of now."""
+    up_to_date = all(same(recipes(r.seed)[row], r) for r in runs)
+    return row if up_to_date else f"{row} (earlier settings)"
 
 
 def digest(config: TrainConfig) -> str:

@@ -3,10 +3,8 @@
 ship(Path("runs/reproduce/capsnet_mnist-mnist-seed0-1a2b3c4d5e"), "capsnet_mnist")
 """
 
-import inspect
 import json
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -15,7 +13,7 @@ from capsnet.experiments.reproduce import markdown
 from capsnet.experiments.reproduce.recipes import describe
 from capsnet.experiments.reproduce.records import WHERE
 from capsnet.files import write_text
-from capsnet.models import Classifier, create_model, list_models, model_entry
+from capsnet.models import Classifier, create_model, list_models
 from capsnet.models.weights import find_model, load_tensors, save_weights, shipped_path
 from capsnet.provenance import git_commit
 
@@ -25,10 +23,11 @@ PAGE = Path("docs/model_cards.md")
 def ship(run_folder: Path, name: str, root: Path = Path(".")) -> Path:
     """Write the weights of a finished run as those of the model `name`, and the page of cards."""
     model, card = find_model(str(run_folder))
-    if model.name != name or effective_options(model) != effective_options(create_model(name)):
+    registered = create_model(name)
+    if model.name != name or interface(model) != interface(registered):
         raise UserError(
-            f"{run_folder} holds {model.name} with {model.options}, which create_model('{name}') "
-            "would not build; ship a run of the model as it is registered."
+            f"{run_folder} holds {model.name} with {model.options}; weights of {name} must be for "
+            f"{interface(registered)}: ship a run of that."
         )
     if any(not x.half().isfinite().all() for x in model.state_dict().values()):
         raise UserError(f"The weights in {run_folder} do not fit half precision; train others.")
@@ -49,12 +48,9 @@ def ship(run_folder: Path, name: str, root: Path = Path(".")) -> Path:
     return path
 
 
-def effective_options(model: Classifier) -> dict[str, Any]:
-    """Return all options a model was built with, defaults included, dropout apart."""
-    entry = model_entry(model.name)
-    known = inspect.signature(entry.model).parameters
-    options = {k: p.default for k, p in known.items()} | entry.options | model.options
-    return {k: v for k, v in options.items() if k not in ("dropout", "backend")}
+def interface(model: Classifier) -> str:
+    """Return in words what goes into a model and comes out of it."""
+    return f"images of shape {model.image_shape} and {model.num_classes} classes"
 
 
 def cards_page() -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from capsnet.experiments.reproduce import markdown
 from capsnet.experiments.reproduce.experiment import Experiment, Trained
 from capsnet.experiments.reproduce.recipes import AUTHORS, ours, paper
-from capsnet.experiments.reproduce.records import Record, Results, current, same, values
+from capsnet.experiments.reproduce.records import Record, Results, current, marked, values
 from capsnet.experiments.reproduce.statistics import (
     compare,
     mcnemar,
@@ -72,13 +72,14 @@ def measure(trained: Trained) -> dict[str, Any]:
 def table(results: Results) -> str:
     """Return the table with the paper's columns and ours, and what can be said of it."""
     rows, overlaps = current(results["table1"]), current(results["multimnist"])
+    shown = [*MODELS, *(row for row in (RELEASED, OURS, BASELINE_OURS) if row in rows)]
     body = []
-    for row in (*MODELS, RELEASED, OURS, BASELINE_OURS):
+    for row in shown:
         runs = rows.get(row, [])
         mnist, multimnist = IN_THE_PAPER.get(row, ("–", "–"))
         body.append(
             [
-                row + ("" if up_to_date(row, runs) else " (earlier settings)"),
+                marked(row, runs, recipes),
                 mnist,
                 mean_std(values(runs, "error_percent")),
                 multimnist,
@@ -95,14 +96,11 @@ def table(results: Results) -> str:
         "seconds of training, MNIST",
     )
     pairs = ((R3, BASELINE), (R3, R1), (R3, R3_PLAIN), (OURS, R3), (OURS, BASELINE_OURS))
-    said = [verdict(a, rows.get(a, []), b, rows.get(b, [])) for a, b in pairs]
-    parts = [markdown.table(header, body), markdown.bullets(said), markdown.recipes(rows)]
-    return "\n\n".join(parts)
-
-
-def up_to_date(row: str, runs: list[Record]) -> bool:
-    """Return whether the runs of a row were made with its recipe of now."""
-    return all(same(recipes(r.seed)[row], r) for r in runs)
+    said = [
+        verdict(a, rows.get(a, []), b, rows.get(b, [])) for a, b in pairs if {a, b} <= set(shown)
+    ]
+    made = markdown.recipes({row: rows[row] for row in shown if row in rows})
+    return "\n\n".join([markdown.table(header, body), markdown.bullets(said), made])
 
 
 def verdict(name_a: str, a: list[Record], name_b: str, b: list[Record]) -> str:
