@@ -16,6 +16,7 @@ from capsnet.cli import VERBS
 from capsnet.data import load_folder
 from capsnet.data.digits import load_digits
 from capsnet.experiments import FIGURES
+from capsnet.experiments.reproduce import DRAWINGS, EXPERIMENTS
 from capsnet.models.weights import find_model
 from capsnet.train.loop import train
 
@@ -42,6 +43,11 @@ def test_overview_names_every_verb(cli):
     assert all(re.search(rf"^  {verb} ", done.out, re.MULTILINE) for verb in VERBS)
     assert cli().status == 2
     assert cli("--version").out.startswith("capsnet ")
+
+
+def test_help_names_all_that_can_be_reproduced(cli):
+    words = re.findall(r"[\w-]+", cli("reproduce", "--help").out)
+    assert {*EXPERIMENTS, *DRAWINGS} <= set(words)
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["train", "--help"]])

@@ -115,6 +115,21 @@ def tiny_pictures(tmp_path):
         ("bench step --dtype fp32", "--dtype is for 'capsnet bench routing'"),
         ("bench routing --plot x.jpg", "ends in .png"),
         ("bench routing --data mnist", "--data is for 'capsnet bench epoch'"),
+        ("reproduce table2", "did you mean 'table1'"),
+        ("reproduce table1 --seeds 0", "seeds must be at least 1"),
+        ("reproduce scrambled --smoke --minutes 0", "minutes must be greater than 0"),
+        ("reproduce scrambled --smoke --minutes nan", "minutes must be greater than 0"),
+        ("reproduce scrambled --smoke --minutes inf", "leave it out for no limit"),
+        ("reproduce scrambled --smoke --minutes 1e300", "leave it out for no limit"),
+        ("reproduce scrambled --smoke --rows", "No row was named"),
+        ("reproduce scrambled --rows CNN RNN", "no row 'RNN'; choose from: 'CapsNet', 'CNN'"),
+        ("reproduce figure-routing --rows X --seeds 0 --keep", "leave seeds, keep, rows out"),
+        (
+            "reproduce figure-routing --minutes 1 --device nonsense --smoke --commit x",
+            "leave minutes, device, smoke, commit out",
+        ),
+        ("reproduce figure-routing --results x --runs x", "leave results_folder, runs_folder out"),
+        ("ship --run cnn_small --name cnn_small", "no folder cnn_small"),
     ],
 )
 def test_mistake_is_one_sentence(

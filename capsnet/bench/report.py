@@ -9,6 +9,7 @@ import torch
 
 from capsnet.bench.routing import bench_routing
 from capsnet.bench.step import bench_epoch, bench_inference, bench_step
+from capsnet.errors import UserError
 from capsnet.provenance import git_commit, versions
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
@@ -69,10 +70,13 @@ def last_benches(results_folder: Path) -> dict[str, dict[str, Any]]:
     """Return the last result of each benchmark and device in bench.jsonl, as bench/KIND/gpu."""
     path = results_folder / "bench.jsonl"
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    return {
-        f"bench/{result['bench']}/{'cpu' if result['device'] == 'cpu' else 'gpu'}": result
-        for result in map(json.loads, lines)
-    }
+    try:
+        return {
+            f"bench/{result['bench']}/{'cpu' if result['device'] == 'cpu' else 'gpu'}": result
+            for result in map(json.loads, lines)
+        }
+    except (ValueError, TypeError, KeyError) as error:
+        raise UserError(f"{path} holds a line that no benchmark wrote; remove it.") from error
 
 
 def bench_block(result: dict[str, Any]) -> str:

@@ -81,10 +81,10 @@ def bench(
 
 def reproduce(
     name: Positional[str],
-    rows: tuple[str, ...] = (),
+    rows: tuple[str, ...] | None = None,
     seeds: int | None = None,
     minutes: float | None = None,
-    results: Path = Path("results"),
+    results: Path | None = None,
     runs: Path = Path("runs/reproduce"),
     data_folder: Path | None = None,
     device: str = "auto",
@@ -101,17 +101,19 @@ def reproduce(
 
     Args:
         name: table1, multimnist, affine, few-labels, scrambled, equivariance, tune,
+            tune-multimnist, or to be drawn from shipped weights, without any other option,
             figure-perturbation, figure-overlap or figure-routing.
         rows: Names of the only rows to make, as in the table; by default all.
         seeds: Number of seeds per row, counted from 0; by default the experiment's own.
         minutes: Start no run that is not expected to end in this time; cut off the first if it
             does not. The same command goes on later.
-        results: Folder of the results, one line of JSON per run.
+        results: Folder of the results, one line of JSON per run; by default results, or
+            runs/smoke for a try-out.
         runs: Folder of the runs' checkpoints.
         data_folder: Folder with the data set's files, if you placed them by hand.
         device: auto, cpu, cuda or cuda:N.
         keep: Leave the folders of finished runs, with their weights.
-        smoke: A try-out: tiny models on embedded digits; choose another --results for it.
+        smoke: A try-out: tiny models on embedded digits, whose results no table shows.
         commit: The commit of the code, where git cannot tell.
         json: Print the result as one JSON object on the last line.
     """

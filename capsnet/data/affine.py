@@ -2,7 +2,8 @@
 
 A network trained on placed digits alone is tested on warped ones: rotation up to 20°, shear up to
 0.2, height and width scaled by 0.8 to 1.2, moved anywhere inside the canvas. These are generated
-from MNIST and always called "affNIST-style"; the original files are read by affnist.py.
+from MNIST, as sharp as the originals, so that it is the warp that is tested and no blur, and always
+called "affNIST-style"; the original files are read by affnist.py.
 
 Usage: train, test = CanvasStream(mnist_train), AffineStream(mnist_test)
 """
@@ -10,7 +11,7 @@ Usage: train, test = CanvasStream(mnist_train), AffineStream(mnist_test)
 import torch
 from torch import Tensor
 
-from capsnet.data.augment import affine_theta, linear_map, place, warp
+from capsnet.data.augment import SHARP, affine_theta, linear_map, place, warp
 from capsnet.data.datasets import Split
 from capsnet.data.streams import Batch, Plan, Stream, canvas_shape
 
@@ -52,12 +53,21 @@ class CanvasStream(Stream):
 
 
 class AffineStream(Stream):
-    """affNIST-style images: random affine versions of each image, all ink kept on the canvas."""
+    """affNIST-style images: random affine versions of each image, all ink kept on the canvas.
+
+    extent: share of the full rotation, shear and scaling; 0 only moves, also between pixels.
+    """
 
     num_labels = 1
 
-    def __init__(self, split: Split, num_samples: int | None = None, canvas: int = 40) -> None:
-        self.split = split
+    def __init__(
+        self,
+        split: Split,
+        num_samples: int | None = None,
+        canvas: int = 40,
+        extent: float = 1.0,
+    ) -> None:
+        self.split, self.extent = split, extent
         self.num_samples = num_samples or VERSIONS * len(split)
         self.image_shape = canvas_shape(split, canvas)
         self.boxes = ink_boxes(split.images)
@@ -71,6 +81,7 @@ class AffineStream(Stream):
         else:
             index = torch.randperm(num, generator=generator, device=device) % len(self.split)
         spread = torch.rand(num, 4, generator=generator, device=device) * 2 - 1
+        spread *= self.extent
         where = torch.rand(num, 2, generator=generator, device=device)
         A = linear_map(spread[:, 0] * ROTATE, 1 + spread[:, 1:3] * SCALE, spread[:, 3] * SHEAR)
         inner, outer = self.split.image_shape[1:], self.image_shape[1:]
@@ -92,7 +103,7 @@ class AffineStream(Stream):
     def batch(self, plan: Plan) -> Batch:
         """Make the batch of a slice of a plan; its only part is the image itself."""
         images = self.split.images[plan["index"]].float() / 255
-        images = warp(images, plan["theta"], self.image_shape[1:])
+        images = warp(images, plan["theta"], self.image_shape[1:], SHARP)
         return Batch(images, self.split.labels[plan["index"]][:, None], images[:, None])
 
 

@@ -1,4 +1,4 @@
-"""Moving images about on the device: exact integer shifts, and one bilinear warp.
+"""Moving images about on the device: exact integer shifts, and one bicubic warp.
 
 All random numbers of an epoch are drawn beforehand; what is here is a pure function of them.
 
@@ -9,7 +9,6 @@ Usage: moved = place(images, shift, (32, 32))
 
 import math
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from torch import Tensor
@@ -18,6 +17,7 @@ from torch.nn import functional as F
 from capsnet.errors import UserError
 
 Size = tuple[int, int]
+SHARP = 1.2  # the contrast that gives the edges of warped digits their strength back (docs/log.md)
 
 
 @dataclass(frozen=True)
@@ -101,9 +101,10 @@ def affine_theta(A: Tensor, shift: Tensor, inner: Size, outer: Size) -> Tensor:
     return in_scale * torch.cat([inverse, offset], 2) * out_scale
 
 
-def warp(images: Tensor, theta: Tensor, size: Size) -> Tensor:
-    """Warp float images [N, C, h, w] by theta [N, 2, 3], bilinear, black outside: [N, C, H, W]."""
-    return sample(images, affine_grid(theta, *pixel_centres(size, theta.device)))
+def warp(images: Tensor, theta: Tensor, size: Size, contrast: float = 1.0) -> Tensor:
+    """Warp images [N, C, h, w] in [0, 1] by theta [N, 2, 3], black outside: [N, C, H, W]."""
+    warped = sample(images, affine_grid(theta, *pixel_centres(size, theta.device)))
+    return (0.5 + contrast * (warped - 0.5)).clamp(0, 1)
 
 
 def pixel_centres(size: Size, device: torch.device) -> tuple[Tensor, Tensor]:
@@ -119,10 +120,9 @@ def affine_grid(theta: Tensor, x: Tensor, y: Tensor) -> Tensor:
     return along_x * x + along_y * y + offset
 
 
-def sample(
-    images: Tensor, grid: Tensor, interpolation: Literal["bilinear", "bicubic"] = "bilinear"
-) -> Tensor:
-    """Return float images [N, C, h, w] as seen through a grid [N, H, W, 2], black outside."""
-    return F.grid_sample(
-        images, grid, mode=interpolation, padding_mode="zeros", align_corners=False
-    )
+def sample(images: Tensor, grid: Tensor) -> Tensor:
+    """Return float images [N, C, h, w] as seen through a grid [N, H, W, 2], black outside.
+
+    Bicubic: bilinear would blur them. It overshoots, so clamp the result.
+    """
+    return F.grid_sample(images, grid, mode="bicubic", padding_mode="zeros", align_corners=False)

@@ -67,7 +67,5 @@ class Mover:
         grid = affine_grid(plan["theta"], *self.centres)
         if "knots" in plan:
             grid = grid + spline_field(plan["knots"], self.basis)
-        # Bilinear would leave training images blurred beside those of the test (docs/log.md);
-        # bicubic overshoots, so the result is clamped whatever the contrast.
-        moved = sample(images, grid, "bicubic")
+        moved = sample(images, grid)
         return (0.5 + self.augment.contrast * (moved - 0.5)).clamp(0, 1)

@@ -35,7 +35,7 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Read what `save_tensors` wrote; a UserError says what is wrong with the file."""
     try:
         with safe_open(path, "pt") as file:
-            record = json.loads((file.metadata() or {})[HEADER])
+            record = dict(json.loads((file.metadata() or {})[HEADER]))
             return {name: file.get_tensor(name) for name in file.keys()}, record  # noqa: SIM118
     except FileNotFoundError as error:
         raise UserError(f"There is no file {path}; train a model first.") from error
@@ -43,7 +43,7 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         raise UserError(
             f"{path} cannot be read ({error}); it is damaged or cut short: use another copy."
         ) from error
-    except KeyError as error:
+    except (KeyError, ValueError, TypeError) as error:
         raise UserError(f"{path} was not written by capsnet; give a file that was.") from error
 
 
@@ -65,7 +65,10 @@ def find_model(where: str) -> tuple[Classifier, dict[str, Any]]:
         if path.suffix or len(path.parts) > 1:
             raise UserError(f"There is no file or folder {where}; train a model first.")
         path = shipped(where)
-    return load_weights(path)
+    model, card = load_weights(path)
+    if not {"config", "classes"} <= card.keys():
+        raise UserError(f"{path} does not say what it was trained on; give weights of a run.")
+    return model, card
 
 
 def shipped(name: str) -> Path:
@@ -87,7 +90,7 @@ def save_weights(
 def load_weights(path: Path) -> tuple[Classifier, dict[str, Any]]:
     """Rebuild the model that a weights file belongs to; returns it with its card."""
     tensors, card = load_tensors(path)
-    if "model" not in card:
+    if "model" not in card or not isinstance(card.get("options"), dict):
         raise UserError(f"{path} holds no model; give the weights.safetensors of a run.")
     model = create_model(card["model"], **plain_options(card["options"]))
     set_weights(model, tensors, path)

@@ -10,8 +10,8 @@ from typing import Any, Literal
 
 from capsnet.errors import UserError
 
-# Fields that may differ between a run and its continuation: they change where, not what.
-_FREE = {"resume", "device", "out", "data_folder", "tensorboard", "checkpoint_seconds"}
+# Settings that say where a run is made, not what it is; its continuation may have others.
+WHERE = {"resume", "device", "out", "data_folder", "tensorboard", "checkpoint_seconds"}
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,7 @@ def differences(config: TrainConfig, saved: dict[str, Any]) -> list[str]:
     return [
         f"{f.name}: {saved[f.name]} -> {current[f.name]}"
         for f in fields(config)
-        if f.name not in _FREE and _plain(current[f.name]) != _plain(saved[f.name])
+        if f.name not in WHERE and _plain(current[f.name]) != _plain(saved[f.name])
     ]
 
 

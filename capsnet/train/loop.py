@@ -49,6 +49,10 @@ class Interrupted:
     folder: Path
 
 
+class Diverged(UserError):
+    """The loss or the weights are no longer numbers."""
+
+
 def train(config: TrainConfig) -> dict[str, Any] | Interrupted:
     """Train, evaluate on the test set, write weights and result into the run's folder."""
     config.check()
@@ -321,6 +325,6 @@ def _require_finite(loss: float, step: TrainStep, config: TrainConfig) -> None:
             if not (config.folder / CHECKPOINT).exists()
             else (f" The last good checkpoint is kept in {config.folder}.")
         )
-        raise UserError(
+        raise Diverged(
             "The loss is no longer a number; try a smaller --lr or --precision fp32." + kept
         )

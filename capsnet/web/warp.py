@@ -28,7 +28,7 @@ def bend(pixels: Tensor, how: Warp) -> Tensor:
         torch.tensor([how.rotate]), torch.full((1, 2), how.scale), torch.tensor([how.shear])
     )
     theta = affine_theta(A, torch.tensor([[how.right, how.down]]), size, size)
-    bent = warp(thicken(pixels[None], how.thicken), theta, size)[0].clamp(0, 1)
+    bent = warp(thicken(pixels[None], how.thicken), theta, size)[0]
     return shuffle(bent, how.pieces, how.seed) if how.pieces > 1 else bent
 
 

@@ -18,7 +18,7 @@ from playwright.sync_api import sync_playwright
 from capsnet.web.server import create_app
 
 STATES = {
-    "tweak": "sample=2&which=2&tweak=0,0,0,0.15",
+    "tweak": "sample=2&which=2&tweak=0,0,0,0,0,0,-0.1",
     "route": "mode=route&sample=2",
     "overlap": "mode=overlap",
     "warp": "mode=warp&sample=2&warp=20,1,0,0,0,0,1,0",

@@ -4,9 +4,10 @@ import pytest
 import torch
 
 from capsnet.bench import routing
-from capsnet.bench.report import table
+from capsnet.bench.report import last_benches, table
 from capsnet.bench.routing import WrongResult, bench_routing, check
 from capsnet.bench.step import bench_inference, bench_step
+from capsnet.errors import UserError
 from capsnet.experiments import save_figure
 from capsnet.experiments.speed import draw_speed
 
@@ -51,6 +52,13 @@ def test_peer_is_timed_beside_ours(tmp_path):
     rows = bench_step((1,), CPU, tmp_path)["rows"]
     assert [row["variant"] for row in rows][-1] == f"peer {tmp_path.name}"
     assert rows[-1]["step"]["median_ms"] < rows[0]["step"]["median_ms"]
+
+
+@pytest.mark.parametrize("line", ["no JSON", "5", "{}"])
+def test_a_line_that_no_benchmark_wrote_is_named(line, tmp_path):
+    (tmp_path / "bench.jsonl").write_text(line + "\n")
+    with pytest.raises(UserError, match="no benchmark wrote"):
+        last_benches(tmp_path)
 
 
 def test_inference_counts_images():

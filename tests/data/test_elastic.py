@@ -66,7 +66,7 @@ def test_equal_displacements_are_a_shift_by_as_many_pixels():
     field = spline_field(knots, spline_basis((11, 10)))
     grid = affine_grid(unmoved(24, (7, 6), (11, 10)), *pixel_centres((11, 10), CPU))
     moved = sample(images.float(), grid + field)
-    torch.testing.assert_close(moved, place(images, shift, (11, 10)).float(), atol=1e-2, rtol=0)
+    torch.testing.assert_close(moved, place(images, shift, (11, 10)).float(), atol=2e-2, rtol=0)
 
 
 def test_displacements_are_as_large_as_asked_everywhere_and_in_both_directions():

@@ -1,7 +1,8 @@
 import pytest
 import torch
 
-from capsnet.experiments.reproduce import equivariance, scrambled
+from capsnet.data import AffineStream, CanvasStream, open_data
+from capsnet.experiments.reproduce import affine, equivariance, few_labels, multimnist, scrambled
 from capsnet.experiments.reproduce.multimnist import overlap_errors
 from capsnet.models import CapsNet, create_model
 
@@ -34,7 +35,7 @@ def test_measures_of_a_path():
     degrees = float(torch.rad2deg(torch.tensor(2.0)))
     assert found["path"] == pytest.approx(degrees, rel=1e-4)
     assert found["straight"] == pytest.approx(1) and found["drift"] == 0
-    assert found["rough"] < 0.2 and found["on_a_line"] > 0.9
+    assert found["rough"] < 0.3 and found["on_a_line"] > 0.9
     zigzag = torch.stack([t.cos(), t.sin() * (-1) ** torch.arange(len(t))], -1)[:, None]
     rough = equivariance.path_measures(zigzag, still * t[:, None].abs())
     assert rough["rough"] > 1 and rough["straight"] < found["straight"] and rough["drift"] > 0.1
@@ -46,6 +47,28 @@ def test_changes_leave_the_centre_alone(kind):
     images[:, :, :6], images[:, :, -6:] = 0, 0
     torch.testing.assert_close(equivariance.change(images, kind, 0.0), images, atol=1e-4, rtol=0)
     assert not torch.allclose(equivariance.change(images, kind, 0.5), images, atol=0.1)
+
+
+def edges(images):
+    """The strength of the edges of images [N, 1, H, W]."""
+    return sum(images.diff(dim=d).square().sum().item() for d in (2, 3))
+
+
+@pytest.mark.parametrize("kind", ["rotation", "shift"])
+def test_changed_digits_are_as_sharp_as_they_were(kind):
+    digits = open_data("digits", "test").split.images / 255
+    for amount in equivariance.STEPS.tolist():
+        changed = equivariance.change(digits, kind, amount)
+        assert edges(changed) == pytest.approx(edges(digits), rel=0.03)
+
+
+def test_affnist_style_digits_are_as_sharp_as_placed_ones():
+    split = open_data("digits", "test").split
+    placed, warped = CanvasStream(split), AffineStream(split, len(split))
+    strength = [edges(x.batch(x.plan(None)).images) for x in (placed, warped)]
+    assert strength[1] == pytest.approx(strength[0], rel=0.03)
+    still = AffineStream(split, len(split), extent=0.0).plan(None)["theta"]
+    assert (still[:, :, :2] == still[0, :, :2]).all() and still[:, :, 2].std() > 0.1
 
 
 def test_vector_that_is_followed_is_that_of_the_class():
@@ -69,3 +92,21 @@ def test_errors_by_overlap():
         (0.5, 2, 50.0),
         (0.9, 2, 100.0),
     ]
+
+
+def test_sizes_are_those_that_are_claimed():
+    assert multimnist.TEST_PAIRS >= 100_000
+    models = {name: num_parameters(config) for name, config in affine.recipes(0).items()}
+    assert models["CNN, fully trained"] == pytest.approx(models["CapsNet, fully trained"], rel=0.02)
+    for row, config in few_labels.recipes(0).items():
+        assert f"{config.num_samples // 10:,} per class" in row
+
+
+def num_parameters(config):
+    """The number of parameters of a recipe's model on 40×40."""
+    options = dict(o.split("=") for o in config.options)
+    with torch.device("meta"):
+        model = create_model(
+            config.model, image_shape=(1, 40, 40), **{k: int(v) for k, v in options.items()}
+        )
+    return sum(p.numel() for p in model.parameters())

@@ -9,6 +9,7 @@ from capsnet.data import open_data
 from capsnet.errors import UserError
 from capsnet.experiments.reproduce import EXPERIMENTS, report, reproduce, ship
 from capsnet.experiments.reproduce import shipping as shipping_module
+from capsnet.experiments.reproduce.records import Record, marked, settings
 from capsnet.models.weights import load_tensors, load_weights
 from capsnet.train.evaluate import evaluate
 
@@ -88,11 +89,53 @@ def test_check_finds_a_new_run_and_a_missing_plot(root):
     assert names(report(root / "results", root, check=True)) == ["scrambled.png"]
 
 
+def test_runs_of_other_times_are_shown(root):
+    results = root / "results"
+    report(results, root)
+    for name in ("multimnist", "scrambled"):
+        path = results / f"{name}.jsonl"
+        record = json.loads(path.read_text().splitlines()[0])
+        given_up = {**record, "row": "given up", "config": {}, "result": {}}
+        again = {**record, "config": {**record["config"], "lr": 0.5}}
+        lines = [json.dumps(x) + "\n" for x in (given_up, again)]
+        path.write_text(path.read_text() + "".join(lines))
+    assert names(report(results, root, check=True)) == names(report(results, root))
+    page = (root / "docs" / "results.md").read_text()
+    assert page.count("| given up | 0 |") == 2
+    assert "| CapsNet (superseded) | 0 |" in page and "| CapsNet | 0 |" in page
+    assert report(results, root, check=True) == []
+
+
+def test_row_that_is_given_up_is_marked():
+    scrambled = EXPERIMENTS["scrambled"].recipes
+    made = Record("", "CNN", 1, settings(scrambled(1)["CNN"]), {}, None, "", {}, 1.0, "")
+    assert marked("CNN", [made], scrambled) == "CNN"
+    assert marked("RNN", [made], scrambled) == "RNN (earlier settings)"
+
+
+def test_blanks_after_a_marker_do_not_matter(root):
+    path = root / "README.md"
+    path.write_text(path.read_text().replace(" -->\n", " --> \t\n"))
+    assert path in report(root / "results", root, check=True)
+    report(root / "results", root)
+    assert "old" not in path.read_text() and path.read_text().count(" --> \t\n") == 2
+
+
+@pytest.mark.parametrize("missing", ["results", "root"])
+def test_folder_that_is_missing_is_a_sentence(missing, root):
+    folders = {"results": root / "results", "root": root} | {missing: root / "nowhere"}
+    with pytest.raises(UserError, match=r"no folder .*nowhere"):
+        report(folders["results"], folders["root"])
+    assert "old" in (root / "README.md").read_text() and not (root / "nowhere").exists()
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
         ("<!-- results:tabel1 -->\n<!-- /results:tabel1 -->", "did you mean 'table1'"),
-        ("<!-- results:table1 -->\n", "never closes it"),
+        ("<!-- results:table1 -->\n", "no whole block results:table1"),
+        ("<!-- results:table1 --> x\n<!-- /results:table1 -->", "no whole block results:table1"),
+        ("<!-- results:table1 -->\n" * 2 + "<!-- /results:table1 -->", "no whole block"),
     ],
 )
 def test_wrong_markers_are_sentences(text, sentence, root):
@@ -118,11 +161,17 @@ def test_shipped_weights_have_a_card_and_a_line(shelf, tiny_in):
     assert {x.dtype for x in tensors.values()} == {torch.float16}
     assert card["config"]["data"] == "digits" and card["config"]["seed"] == 0
     assert card["result"]["error_percent"] == result["error_percent"]
-    assert "commit" in card and "out" not in card["config"] and "folder" not in card["result"]
+    assert card["commit"] is None  # the run does not know
+    assert "out" not in card["config"] and "folder" not in card["result"]
     again = evaluate(load_weights(path)[0], open_data("digits", "test"))
     assert again.error_percent == pytest.approx(result["error_percent"], abs=0.3)
     page = (shelf / "docs" / "model_cards.md").read_text()
     assert "| `capsnet_small` | digits |" in page and f"{result['error_percent']:.2f} %" in page
+    record = {"experiment": "table1", "row": "ours", "commit": "abc"}
+    (shelf / "run" / "record.json").write_text(json.dumps(record))
+    _, card = load_tensors(ship(shelf / "run", "capsnet_small", root=shelf))
+    assert {key: card[key] for key in record} == record
+    assert "| abc |" in (shelf / "docs" / "model_cards.md").read_text()
 
 
 def test_weights_of_another_model_or_for_other_images_are_refused(shelf, trained, tiny_in):

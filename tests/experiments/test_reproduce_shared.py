@@ -3,11 +3,12 @@
 import json
 import subprocess
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from threading import Thread
 
 import pytest
 
+from capsnet.errors import UserError
 from capsnet.experiments.reproduce import Summary, reproduce, run
 from capsnet.experiments.reproduce.records import Record, append, read
 from capsnet.files import locked
@@ -85,12 +86,6 @@ def test_killed_process_leaves_its_run_to_others(command, cli):
     assert cli(*one_run).out == "scrambled: 1 made, 0 found made already, 0 left.\n"
 
 
-def test_unknown_row_is_one_sentence(cli, tmp_path):
-    done = cli("reproduce", "scrambled", "--rows", "RNN", "--results", tmp_path)
-    assert done.status == 2 and done.out == ""
-    assert done.err == "capsnet: scrambled has no row 'RNN'; choose from: 'CapsNet', 'CNN'.\n"
-
-
 def test_run_made_while_the_results_were_read_is_not_made_again(tmp_path, monkeypatch):
     here = {"runs_folder": tmp_path / "runs", "device": "cpu", "smoke": True, "rows": ("CNN",)}
     reproduce("scrambled", seeds=1, results_folder=tmp_path / "other", **here)
@@ -136,3 +131,33 @@ def test_half_a_line_is_no_result(tmp_path):
     assert read(tmp_path, "table1") == [RECORD]
     append(tmp_path, RECORD)
     assert read(tmp_path, "table1") == [RECORD, RECORD]
+
+
+def test_line_that_lacks_only_its_end_is_a_result(tmp_path):
+    path = tmp_path / "table1.jsonl"
+    path.write_text(json.dumps(asdict(RECORD)))
+    assert read(tmp_path, "table1") == [RECORD]
+    append(tmp_path, RECORD)
+    assert read(tmp_path, "table1") == [RECORD, RECORD]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"\xff\xfe",
+        b"{}",
+        b"5",
+        json.dumps(asdict(replace(RECORD, config=5))).encode(),
+        json.dumps(asdict(replace(RECORD, result=None))).encode(),
+    ],
+)
+def test_other_lines_are_a_sentence(line, tmp_path):
+    (tmp_path / "table1.jsonl").write_bytes(line + b"\n")
+    with pytest.raises(UserError, match=r"Line 1 of .* is not a result"):
+        read(tmp_path, "table1")
+
+
+def test_folder_in_the_place_of_results_is_a_sentence(tmp_path):
+    (tmp_path / "table1.jsonl").mkdir()
+    with pytest.raises(UserError, match="Could not read"):
+        read(tmp_path, "table1")

@@ -1,12 +1,14 @@
 import numpy as np
 import pytest
 
+from capsnet.experiments.reproduce.records import Record
+from capsnet.experiments.reproduce.rows import verdicts
 from capsnet.experiments.reproduce.statistics import (
     compare,
+    holm,
     mcnemar,
     mean_std,
     pack,
-    two_proportions,
     unpack,
     welch,
 )
@@ -30,11 +32,10 @@ def test_mcnemar_by_hand():
         mcnemar(a, b[:5])
 
 
-def test_two_proportions_by_hand():
-    # 60 and 40 of 100: z = 0.2 / sqrt(0.25 * 0.02) = 2.8284, p = 0.00468.
-    a, b = np.arange(100) < 60, np.arange(100) < 40
-    assert two_proportions(a, b) == pytest.approx(0.004678, abs=1e-6)
-    assert two_proportions(np.zeros(10, bool), np.zeros(20, bool)) == 1.0
+def test_holm_by_hand():
+    # 0.01 · 4, 0.02 · 3, 0.03 · 2 (but not below the one before), 0.4 · 1.
+    assert holm([0.03, 0.01, None, 0.4, 0.02]) == pytest.approx([0.06, 0.04, None, 0.4, 0.06])
+    assert holm([0.9, 0.8]) == [1.0, 1.0] and holm([]) == []
 
 
 def test_wrong_images_survive_packing():
@@ -59,4 +60,21 @@ def test_means_are_shown_with_spread_and_number():
     ],
 )
 def test_verdicts(a, b, verdict):
-    assert verdict in compare("Error", {"A": a, "B": b})
+    assert verdict in compare([("Error", {"A": a, "B": b})])[0]
+
+
+def test_several_tests_are_taken_together():
+    near, far = {"A": [1.0, 1.1, 1.2], "B": [1.3, 1.4, 1.5]}, {"A": [1.0, 1.1], "B": [1.0, 1.1]}
+    assert "lower for A (Welch's t-test, p = 0.021)" in compare([("Error", near)])[0]
+    three = compare([("Error", near), ("Error", far), ("Error", far)])
+    assert "no significant difference (Welch's t-test, p = 0.021; p = 0.064 as one of 3" in three[0]
+
+
+def test_single_runs_are_compared_image_by_image_on_the_same_seed():
+    def run(seed, wrong):
+        result = {"error_percent": 10.0, "num_images": 20, "wrong": pack(np.arange(20) < wrong)}
+        return Record("table1", "", seed, {}, result, None, "cpu", {}, 1.0, "")
+
+    rows = {"A": [run(4, 9), run(0, 8)], "B": [run(0, 1)]}
+    assert "seed 0: McNemar's test, p = 0.016" in verdicts(rows, [("A", "B")])[0]  # 2 / 2^7
+    assert "McNemar" not in verdicts({"A": [run(1, 9)], "B": [run(0, 1)]}, [("A", "B")])[0]

@@ -1,5 +1,6 @@
 import pytest
 import torch
+from safetensors.torch import save_file
 
 import capsnet
 from capsnet.data import ImageStream, Split, open_data
@@ -269,6 +270,10 @@ def test_weights_of_another_model_a_broken_file_and_none(model, tmp_path):
         load_weights(tmp_path / "none.safetensors")
     with pytest.raises(UserError, match="no file or folder"):
         find_model(str(tmp_path / "none"))
+    path.write_bytes(whole)
+    assert load_weights(path)[0].name == model.name
+    with pytest.raises(UserError, match="does not say what it was trained on"):
+        find_model(str(path))
     with pytest.raises(UserError, match=r"no weights\.safetensors"):
         find_model(str(tmp_path))
     model.options = {**model.options, "primary_types": 5}
@@ -277,11 +282,19 @@ def test_weights_of_another_model_a_broken_file_and_none(model, tmp_path):
         load_weights(path)
 
 
-def test_a_foreign_weights_file_is_refused(tmp_path):
-    from safetensors.torch import save_file
-
-    save_file({"x": torch.zeros(3)}, tmp_path / "foreign.safetensors")
-    with pytest.raises(UserError, match="not written by capsnet"):
+@pytest.mark.parametrize(
+    ("header", "sentence"),
+    [
+        (None, "not written by capsnet"),
+        ({"capsnet": "no JSON"}, "not written by capsnet"),
+        ({"capsnet": "5"}, "not written by capsnet"),
+        ({"capsnet": '{"model": "capsnet_small"}'}, "holds no model"),
+        ({"capsnet": '{"model": "capsnet_small", "options": 5}'}, "holds no model"),
+    ],
+)
+def test_a_foreign_weights_file_is_refused(header, sentence, tmp_path):
+    save_file({"x": torch.zeros(3)}, tmp_path / "foreign.safetensors", header)
+    with pytest.raises(UserError, match=sentence):
         load_weights(tmp_path / "foreign.safetensors")
 
 

@@ -24,8 +24,8 @@ def settled(page, canvas="#reconstruction"):
 
 
 def state_of(page):
-    """What the address says, once it has been written."""
-    page.wait_for_timeout(250)
+    """What the address says, once it has been written: the page's own clock tells, not ours."""
+    page.evaluate("() => new Promise((done) => setTimeout(done, 250))")
     return {key: values[0] for key, values in parse_qs(urlsplit(page.url).fragment).items()}
 
 

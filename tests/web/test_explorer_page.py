@@ -22,7 +22,9 @@ def test_tweak_a_slider(visit):
     page = visit("sample=3")
     page.wait_for_selector(".film-row")
     before, film = drawing(page), drawing(page, ".film-row:nth-child(2) canvas")
-    box = page.locator(".film-row input[type=range]").first.bounding_box()
+    slider = page.locator(".film-row input[type=range]").first
+    slider.hover()  # waits until the page no longer moves
+    box = slider.bounding_box()
     middle = (box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
     drag(page, middle, (middle[0] + box["width"] * 0.4, middle[1]))
     wait_for_change(page, before)

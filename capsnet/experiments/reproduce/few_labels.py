@@ -52,16 +52,19 @@ def recipes(seed: int) -> dict[str, TrainConfig]:
 def table(results: Results) -> str:
     """Return the error of both networks at every size, with a test."""
     rows = current(results["few-labels"])
-    body, said = [], []
+    body, pairs = [], []
     for per_class in PER_CLASS:
         errors = {
             name: values(rows.get(row_name(name, per_class), []), "error_percent")
             for name in MODELS
         }
         body.append([f"{per_class:,}", *(mean_std(x) for x in errors.values())])
-        said.append(compare(f"Error with {per_class:,} images per class", errors))
-    header = ("labelled images per class", *(f"{name}, test error %" for name in MODELS))
-    parts = [markdown.table(header, body), markdown.bullets(said), markdown.recipes(rows)]
+        pairs.append((f"Error with {per_class:,} images per class", errors))
+    header = (
+        "labelled images per class, on average",
+        *(f"{name}, test error %" for name in MODELS),
+    )
+    parts = [markdown.table(header, body), markdown.bullets(compare(pairs)), markdown.recipes(rows)]
     return "\n\n".join(parts)
 
 
@@ -83,7 +86,7 @@ def plot(results: Results) -> Figure:
             label=name,
         )
     axis.set(xscale="log", yscale="log")
-    axis.set(xlabel="labelled images per class", ylabel="test error, %")
+    axis.set(xlabel="labelled images per class, on average", ylabel="test error, %")
     axis.set_xticks(PER_CLASS, [f"{n:,}" for n in PER_CLASS], minor=False)
     axis.yaxis.set_minor_formatter(lambda y, _: f"{y:g}")
     axis.yaxis.set_major_formatter(lambda y, _: f"{y:g}")

@@ -87,15 +87,15 @@ DRAWINGS = {
         "capsnet_mnist",
         "routing",
         draw_routing,
-        "How the couplings sharpen from iteration to iteration.",
+        "The couplings to the winner, iteration by iteration.",
     ),
 }
 
 
-def draw(name: str, folder: Path, weights: str | None = None) -> Path:
-    """Write the figure as PNG into a folder; by default from the shipped weights."""
+def draw(name: str, folder: Path) -> Path:
+    """Write the figure as PNG into a folder."""
     drawing = DRAWINGS[name]
-    model, _ = find_model(weights or drawing.weights)
+    model, _ = find_model(drawing.weights)
     capsules, stream = open_figure_data(drawing.kind, model, "digits")
     path = folder / f"{name}.png"
     save_figure(drawing.draw(capsules, stream, 0), path)

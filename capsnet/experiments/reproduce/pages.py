@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import re
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
@@ -26,19 +27,22 @@ from capsnet.experiments.reproduce import markdown
 from capsnet.experiments.reproduce.catalogue import EXPERIMENTS
 from capsnet.experiments.reproduce.experiment import Experiment
 from capsnet.experiments.reproduce.figures import DRAWINGS
-from capsnet.experiments.reproduce.records import Record, Results, current, read
+from capsnet.experiments.reproduce.records import Record, Results, complete, current, read
 from capsnet.experiments.reproduce.shipping import PAGE, cards_page
 from capsnet.experiments.speed import draw_speed
 from capsnet.files import whole_file, write_text
 
 FIGURES = Path("docs/figures")
 SOURCE = "Source"  # key in a PNG: digest of the results it was drawn from
-_BLOCK = re.compile(r"(<!-- results:(\S+) -->\n)(.*?)(<!-- /results:\2 -->)", re.DOTALL)
+_BLOCK = re.compile(r"(<!-- results:(\S+) -->[ \t]*\n).*?(<!-- /results:\2 -->)", re.DOTALL)
 _START = re.compile(r"<!-- results:(\S+) -->")
 
 
 def report(results_folder: Path, root: Path, check: bool = False) -> list[Path]:
     """Bring all pages and plots up to date; return those that were not. check: change nothing."""
+    for folder in (results_folder, root):
+        if not folder.is_dir():
+            raise UserError(f"There is no folder {folder}; choose one that is there.")
     results = {name: read(results_folder, name) for name in EXPERIMENTS}
     benches = last_benches(results_folder)
     stale = []
@@ -49,7 +53,8 @@ def report(results_folder: Path, root: Path, check: bool = False) -> list[Path]:
             if not check:
                 save_plot(draw(), path, source)
     blocks = {name: bench_block(result) for name, result in benches.items()}
-    for path, text in wanted_pages(results, blocks, root).items():
+    full = {name: [complete(r) for r in records] for name, records in results.items()}
+    for path, text in wanted_pages(full, blocks, root).items():
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             stale.append(path)
             if not check:
@@ -89,11 +94,15 @@ def wanted_pages(results: Results, benches: dict[str, str], root: Path) -> dict[
 
 def fill(path: Path, text: str, results: Results, benches: dict[str, str], root: Path) -> str:
     """Return a page with its blocks renewed."""
-    for name in _START.findall(text):
+    started = _START.findall(text)
+    for name in started:
         if name not in EXPERIMENTS and not name.startswith("bench/"):
             raise unknown_name(f"experiment in {path}", name, EXPERIMENTS)
-        if f"<!-- /results:{name} -->" not in text:
-            raise UserError(f"{path} opens results:{name} and never closes it; add the marker.")
+    for name in Counter(started) - Counter(match[2] for match in _BLOCK.finditer(text)):
+        raise UserError(
+            f"{path} has no whole block results:{name}; put <!-- results:{name} --> and "
+            f"<!-- /results:{name} --> each on a line of its own."
+        )
 
     def renew(match: re.Match[str]) -> str:
         name = match[2]
@@ -101,7 +110,7 @@ def fill(path: Path, text: str, results: Results, benches: dict[str, str], root:
             new = block(EXPERIMENTS[name], results, path, root)
         else:
             new = benches.get(name, f"No run of {name} yet.")
-        return f"{match[1]}{new}\n{match[4]}"
+        return f"{match[1]}{new}\n{match[3]}"
 
     return _BLOCK.sub(renew, text)
 
@@ -128,7 +137,8 @@ def results_page(results: Results, root: Path) -> str:
     parts = [
         "# Results",
         "Written by `capsnet report` from results/*.jsonl; do not edit. Final or averaged weights, "
-        "test set read once at the end of a run, every run listed.",
+        "every recorded run listed. The test set is read at the end of a run; runs that choose a "
+        "recipe read held-out training images instead.",
     ]
     for name, experiment in EXPERIMENTS.items():
         parts += [f"## {experiment.title}", block(experiment, results, page, root)]
@@ -141,17 +151,17 @@ def results_page(results: Results, root: Path) -> str:
 
 
 def runs_table(experiment: Experiment, records: list[Record]) -> str:
-    """Return a line for every run; those with settings given up since are marked."""
+    """Return a line for every run; those with other settings than the row's last are marked."""
     in_use = [r for runs in current(records).values() for r in runs]
     rows = []
     for r in sorted(records, key=lambda r: (r.row, r.seed)):
         numbers = [r.result.get(key) for key in experiment.columns.values()]
         rows.append(
             [
-                r.row + ("" if r in in_use else " (earlier settings)"),
+                r.row + ("" if r in in_use else " (superseded)"),
                 str(r.seed),
                 *("–" if x is None else f"{x:.4g}" for x in numbers),
-                "diverged" if "diverged" in r.result else str(r.result["epochs"]),
+                "diverged" if "diverged" in r.result else str(r.result.get("epochs", "–")),
                 f"{r.result.get('seconds', r.seconds):.0f}",
                 r.device,
                 r.commit or "–",

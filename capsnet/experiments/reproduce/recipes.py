@@ -67,6 +67,7 @@ _MODELS = {
     "capsnet_multimnist": _CAPSNET,
     "cnn_baseline": _CNN,
     "cnn_multimnist": _CNN,
+    "cnn_small": _CNN,
 }
 _DATA: dict[str, dict[str, Any]] = {
     "mnist": {"data": "digits"},
@@ -81,7 +82,7 @@ def smoke(config: TrainConfig) -> TrainConfig:
     return replace(
         config,
         model=model,
-        options=(*options, *config.options),
+        options=(*config.options, *options),
         epochs=1,
         batch_size=20,
         num_samples=min(60, config.num_samples or 60),
@@ -113,6 +114,8 @@ def describe(config: dict[str, Any]) -> str:
         parts.append(f"contrast × {config['contrast']:g}")
     if config["shift"] is not None:
         parts.append(f"shift ±{config['shift']}")
+    elif config["data"] in ("mnist", "digits"):
+        parts.append("shift ±2")
     if set(AUTHORS) <= set(config["options"]):
         parts.append("the authors' network")
     elif AUTHORS[0] in config["options"]:

@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -20,10 +20,8 @@ import torch
 from capsnet.errors import UserError
 from capsnet.files import append_line, locked
 from capsnet.provenance import versions
-from capsnet.train.config import TrainConfig
+from capsnet.train.config import WHERE, TrainConfig
 
-# Settings that say where a run is made, not what it is; they are not recorded.
-WHERE = {"resume", "device", "out", "data_folder", "tensorboard", "checkpoint_seconds"}
 SEEDS = {"seed", "data_seed"}
 
 
@@ -54,13 +52,18 @@ def settings(config: TrainConfig) -> dict[str, Any]:
 
 
 def same(config: TrainConfig, record: Record) -> bool:
-    """Return whether the run was made with this config; settings added since are at default."""
-    return settings(config) == settings(TrainConfig()) | record.config
+    """Return whether the run was made with this config."""
+    return settings(config) == complete(record).config
+
+
+def complete(record: Record) -> Record:
+    """Return the record with all settings of now; those it lacks were added since, at default."""
+    return replace(record, config=settings(TrainConfig()) | record.config)
 
 
 def marked(row: str, runs: list[Record], recipes: Callable[[int], dict[str, TrainConfig]]) -> str:
     """Return the row's name, with a mark if its runs were not made with its recipe of now."""
-    up_to_date = all(same(recipes(r.seed)[row], r) for r in runs)
+    up_to_date = all(row in (now := recipes(r.seed)) and same(now[row], r) for r in runs)
     return row if up_to_date else f"{row} (earlier settings)"
 
 
@@ -87,22 +90,55 @@ def append(folder: Path, record: Record) -> None:
 
 
 def mend(path: Path) -> None:
-    """Remove half a line left by a process killed while writing; the caller holds the lock."""
-    os.truncate(path, path.read_bytes().rfind(b"\n") + 1)
+    """End the last line, or remove it if it is half of one; the caller holds the lock.
+
+    Half a line is left by a process killed while writing.
+    """
+    text = path.read_bytes()
+    start = text.rfind(b"\n") + 1
+    if is_json(text[start:]):
+        append_line(path, "")
+    else:
+        os.truncate(path, start)
+
+
+def is_json(text: bytes) -> bool:
+    """Return whether a line was written to its end."""
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True
+
+
+def require_writable(folder: Path, name: str) -> None:
+    """Raise a UserError if a run could not be added to the results."""
+    with locked(folder / f"{name}.jsonl"):
+        pass
 
 
 def read(folder: Path, name: str) -> list[Record]:
     """Return all runs of an experiment, oldest first; half a line at the end is none."""
     path = folder / f"{name}.jsonl"
-    if not path.exists():
+    try:
+        with path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH)
+            lines = file.read().split(b"\n")
+    except (FileNotFoundError, NotADirectoryError):
         return []
-    with path.open(encoding="utf-8") as file:
-        fcntl.flock(file, fcntl.LOCK_SH)
-        text = file.read()
+    except OSError as error:
+        raise UserError(
+            f"Could not read {path}: {error.strerror}; choose another folder of results."
+        ) from error
+    if not is_json(lines[-1]):
+        lines.pop()
     records = []
-    for number, line in enumerate(text[: text.rfind("\n") + 1].splitlines(), 1):
+    for number, line in enumerate(lines, 1):
         try:
-            records.append(Record(**json.loads(line)))
+            record = Record(**json.loads(line))
+            if not (isinstance(record.config, dict) and isinstance(record.result, dict)):
+                raise TypeError("config and result must be objects")
+            records.append(record)
         except (ValueError, TypeError) as error:
             raise UserError(
                 f"Line {number} of {path} is not a result ({error}); remove it."
@@ -126,5 +162,4 @@ def values(records: list[Record], key: str) -> list[float]:
 
 
 def _recipe(record: Record) -> dict[str, Any]:
-    full = settings(TrainConfig()) | record.config
-    return {k: v for k, v in full.items() if k not in SEEDS}
+    return {k: v for k, v in complete(record).config.items() if k not in SEEDS}

@@ -16,9 +16,10 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
+from inspect import signature
 from pathlib import Path
 from statistics import median
-from threading import Timer
+from threading import TIMEOUT_MAX, Timer
 from typing import Any, NamedTuple
 
 from capsnet.errors import UserError, unknown_name
@@ -32,6 +33,7 @@ from capsnet.experiments.reproduce.records import (
     describe_machine,
     digest,
     read,
+    require_writable,
     same,
     settings,
 )
@@ -41,9 +43,11 @@ from capsnet.provenance import git_commit
 from capsnet.train.checkpoint import CHECKPOINT
 from capsnet.train.config import TrainConfig
 from capsnet.train.device import pick_device, pick_precision
-from capsnet.train.loop import Interrupted, train
+from capsnet.train.loop import Diverged, Interrupted, train
 
 RECORD = "record.json"  # in the folder of a run that is kept
+RESULTS = Path("results")  # where `report` looks
+SMOKE_RESULTS = Path("runs/smoke")
 LOCKS = ".locks"  # in the folder of all runs: an empty file for each that was ever taken
 SMOKE_IMAGES = 200
 _KEPT = (
@@ -80,7 +84,7 @@ def reproduce(
     name: str,
     seeds: int | None = None,
     minutes: float | None = None,
-    results_folder: Path = Path("results"),
+    results_folder: Path | None = None,
     runs_folder: Path = Path("runs/reproduce"),
     data_folder: Path | None = None,
     device: str = "auto",
@@ -88,24 +92,32 @@ def reproduce(
     smoke: bool = False,
     commit: str | None = None,
     figures_folder: Path = Path("docs/figures"),
-    rows: tuple[str, ...] = (),
+    rows: tuple[str, ...] | None = None,
 ) -> Summary:
     """Make the missing runs of the experiment `name`, one JSON line each; or draw a figure.
 
     seeds: number of seeds per row, counted from 0, instead of the experiment's own. minutes: no
     run is started that is not expected to end in this time, except the first one, which is cut
-    off then. keep: leave the folders of finished runs, with their weights. smoke: a try-out on
-    embedded digits. commit: of the code, where git cannot tell. rows: the only rows to make.
+    off then. results_folder: by default RESULTS, of a try-out SMOKE_RESULTS. keep: leave the
+    folders of finished runs, with their weights. smoke: a try-out on embedded digits. commit: of
+    the code, where git cannot tell. rows: the only rows to make.
     """
+    given = locals()
     if name in DRAWINGS:
-        if rows:
-            raise UserError(f"{name} has no rows; leave them out.")
+        refuse_unused(name, given)
         draw(name, figures_folder)
         return Summary(1, 0, 0)
     if name not in EXPERIMENTS:
         raise unknown_name("experiment", name, (*EXPERIMENTS, *DRAWINGS))
-    if (seeds is not None and seeds < 1) or (minutes is not None and minutes <= 0):
-        raise UserError("seeds and minutes must be greater than 0.")
+    if seeds is not None and seeds < 1:
+        raise UserError("seeds must be at least 1.")
+    if minutes is not None and not 0 < 60 * minutes <= TIMEOUT_MAX:
+        raise UserError(
+            "minutes must be greater than 0 and not endless; leave it out for no limit."
+        )
+    if rows == ():
+        raise UserError("No row was named; name one or more, or leave rows out to make all.")
+    results_folder = results_folder or (SMOKE_RESULTS if smoke else RESULTS)
     deadline = time.monotonic() + 60 * minutes if minutes is not None else None
     experiment = EXPERIMENTS[name]
     machine = describe_machine(pick_device(device))
@@ -122,6 +134,7 @@ def reproduce(
         with take(wanted, name, results_folder, runs_folder) as (planned, elsewhere):
             if planned is None:
                 break
+            require_writable(results_folder, name)
             folder = runs_folder / run_name(planned.config)
             started, earlier = time.monotonic(), seconds_before(folder)
             config = replace(planned.config, out=folder, data_folder=data_folder, device=device)
@@ -144,7 +157,7 @@ def reproduce(
             todo = [x for x in todo if x is not planned]
             if keep:
                 write_text(folder / RECORD, json.dumps(asdict(record), indent=2))
-            else:
+            elif not (folder / RECORD).exists():  # an experiment that shares the run may keep it
                 shutil.rmtree(folder, ignore_errors=True)
         gc.collect()  # a captured step holds memory of the device until it is gone
     records = read(results_folder, name)
@@ -152,12 +165,21 @@ def reproduce(
     return Summary(made, len(planned_runs) - left - made, left, min(elsewhere, left))
 
 
+def refuse_unused(name: str, given: dict[str, Any]) -> None:
+    """Raise a UserError for options given to `reproduce` that a drawing does not look at."""
+    used = ("name", "figures_folder")
+    options = signature(reproduce).parameters.items()
+    unused = [key for key, o in options if key not in used and given[key] != o.default]
+    if unused:
+        raise UserError(f"{name} is drawn and makes no runs; leave {', '.join(unused)} out.")
+
+
 def plan(
-    experiment: Experiment, seeds: int | None, smoke: bool, rows: tuple[str, ...] = ()
+    experiment: Experiment, seeds: int | None, smoke: bool, rows: tuple[str, ...] | None = None
 ) -> list[Planned]:
     """Return all runs, or those of some rows, the first seed of every row before the second."""
     known = list(experiment.recipes(0))
-    for row in rows:
+    for row in rows or ():
         if row not in known:
             names = ", ".join(f"'{x}'" for x in known)
             raise UserError(f"{experiment.name} has no row '{row}'; choose from: {names}.")
@@ -216,21 +238,19 @@ def seconds_to_go(planned: Planned, records: list[Record], device: str, runs_fol
 def make_run(
     experiment: Experiment, config: TrainConfig, deadline: float | None, at_most: int | None
 ) -> dict[str, Any] | None:
-    """Train, or go on training, and measure; None if it was interrupted."""
+    """Train, or go on training, and measure; None if the time was up before the end."""
     config = replace(config, resume=(config.folder / CHECKPOINT).exists())
     try:
         with interrupt_at(deadline):
             outcome = train(config)
+        if isinstance(outcome, Interrupted):
+            raise KeyboardInterrupt
     except KeyboardInterrupt:
         if deadline is None or time.monotonic() < deadline:
             raise
-        return None  # the time was up between the last step and the result
-    except UserError as error:
-        if "no longer a number" not in str(error):
-            raise
-        return {"diverged": True}
-    if isinstance(outcome, Interrupted):
         return None
+    except Diverged:
+        return {"diverged": True}
     lines = (config.folder / "log.jsonl").read_text(encoding="utf-8").splitlines()
     last = json.loads(lines[-1])
     device = pick_device(config.device)

@@ -18,6 +18,7 @@ from capsnet.experiments.plot import BLUE, ORANGE, RED, SKY
 from capsnet.experiments.reproduce import markdown, table1
 from capsnet.experiments.reproduce.experiment import BATCH, Experiment, Trained
 from capsnet.experiments.reproduce.records import Results, current, values
+from capsnet.experiments.reproduce.rows import BASELINE, R3
 from capsnet.experiments.reproduce.statistics import compare, mean_std
 from capsnet.models import CapsNet, Classifier
 from capsnet.train.config import TrainConfig
@@ -26,7 +27,7 @@ SEED = 2017
 GRIDS = {"halves": (2, 1), "quarters": (2, 2), "sixteenths": (4, 4)}  # rows, columns
 KEPT = (99, 95)  # per cent of real digits that are accepted
 
-ROWS = {"CapsNet": table1.R3, "CNN": table1.BASELINE}
+ROWS = {"CapsNet": R3, "CNN": BASELINE}
 CRITERIA = {
     "CapsNet": {"length": "longest capsule", "drawing": "squared error of its drawing"},
     "CNN": {"probability": "largest probability", "logit": "largest logit"},
@@ -114,13 +115,14 @@ def table(results: Results) -> str:
                 body.append([model, words, grid, *cells, area])
     accepted = [f"accepted % where {kept} % of real digits are" for kept in KEPT]
     header = ("model", "criterion", "cut into", *accepted, "area under the ROC curve")
-    said = []
+    pairs = []
     for grid in GRIDS:
         pair = {
             m: values(rows.get(m, []), f"{c}_{grid}_accepted_at_{KEPT[0]}")
             for m, c in (("CapsNet", "length"), ("CNN", "probability"))
         }
-        said.append(compare(f"Scrambled digits accepted, {grid}, %", pair, digits=1))
+        pairs.append((f"Scrambled digits accepted, {grid}, %", pair))
+    said = compare(pairs, digits=1)
     parts = [markdown.table(header, body), markdown.bullets(said), markdown.recipes(rows)]
     return "\n\n".join(parts)
 

@@ -6,6 +6,7 @@ welch([0.25, 0.26, 0.24], [0.39, 0.41, 0.40]) -> p
 import base64
 import warnings
 import zlib
+from collections.abc import Iterable
 from math import isfinite
 from statistics import mean, stdev
 
@@ -38,14 +39,14 @@ def mcnemar(wrong_a: np.ndarray, wrong_b: np.ndarray) -> float:
     return float(stats.binomtest(only_a, only_a + only_b, 0.5).pvalue)
 
 
-def two_proportions(wrong_a: np.ndarray, wrong_b: np.ndarray) -> float:
-    """Return p of the two-sided z-test for two models' shares of errors on different images."""
-    shares, counts = (wrong_a.mean(), wrong_b.mean()), (len(wrong_a), len(wrong_b))
-    pooled = (wrong_a.sum() + wrong_b.sum()) / sum(counts)
-    spread = (pooled * (1 - pooled) * (1 / counts[0] + 1 / counts[1])) ** 0.5
-    if spread == 0:
-        return 1.0
-    return float(2 * stats.norm.sf(abs(shares[0] - shares[1]) / spread))
+def holm(tests: list[float | None]) -> list[float | None]:
+    """Return the p of several tests, corrected for their number by Holm's method."""
+    order = sorted((p, k) for k, p in enumerate(tests) if p is not None)
+    corrected, least = list(tests), 0.0
+    for rank, (p, k) in enumerate(order):
+        least = max(least, min(1.0, p * (len(order) - rank)))
+        corrected[k] = least
+    return corrected
 
 
 def pack(wrong: np.ndarray) -> str:
@@ -73,16 +74,26 @@ def show_p(p: float) -> str:
     return "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
 
 
-def compare(what: str, rows: dict[str, list[float]], digits: int = 2) -> str:
-    """Return a sentence on whether the means of two rows differ."""
-    (name_a, values_a), (name_b, values_b) = rows.items()
-    if not values_a or not values_b:
-        return f"{what}: not both of {name_a} and {name_b} have been run yet."
-    numbers = f"{name_a} {mean_std(values_a, digits)}, {name_b} {mean_std(values_b, digits)}"
-    p = welch(values_a, values_b)
-    if p is None:
-        return f"{what}: {numbers}; too few runs for a test."
-    if p >= SIGNIFICANT:
-        return f"{what}: {numbers}; no significant difference (Welch's t-test, {show_p(p)})."
-    lower = name_a if mean(values_a) < mean(values_b) else name_b
-    return f"{what}: {numbers}; lower for {lower} (Welch's t-test, {show_p(p)})."
+def compare(pairs: Iterable[tuple[str, dict[str, list[float]]]], digits: int = 2) -> list[str]:
+    """Return for each (what, {name: values, other: values}) a sentence on whether the means differ.
+
+    The tests are taken together: a difference is called one only if it outlives Holm's correction.
+    """
+    pairs = list(pairs)
+    tests = [welch(*rows.values()) for _, rows in pairs]
+    texts = []
+    for (what, rows), p, corrected in zip(pairs, tests, holm(tests), strict=True):
+        (name_a, values_a), (name_b, values_b) = rows.items()
+        if not values_a or not values_b:
+            texts.append(f"{what}: not both of {name_a} and {name_b} have been run yet.")
+            continue
+        numbers = f"{name_a} {mean_std(values_a, digits)}, {name_b} {mean_std(values_b, digits)}"
+        if p is None or corrected is None:
+            texts.append(f"{what}: {numbers}; too few runs for a test.")
+            continue
+        lower = name_a if mean(values_a) < mean(values_b) else name_b
+        found = f"lower for {lower}" if corrected < SIGNIFICANT else "no significant difference"
+        count = sum(x is not None for x in tests)
+        together = f"; {show_p(corrected)} as one of {count} tests" if count > 1 else ""
+        texts.append(f"{what}: {numbers}; {found} (Welch's t-test, {show_p(p)}{together}).")
+    return texts
