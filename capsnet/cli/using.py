@@ -174,7 +174,7 @@ def figure(
     return 0
 
 
-def demo(seconds: float = 60.0, out: Path = Path("runs/demo"), json: bool = False) -> int:
+def demo(seconds: float = 45.0, out: Path = Path("runs/demo"), json: bool = False) -> int:
     """Train a small CapsNet and a small CNN on the embedded digits and show what came out.
 
     Example: capsnet demo

@@ -19,6 +19,7 @@ HOLDOUT = 10_000
 
 AFFINE_10 = {"rotate": 10.0, "scale": 0.1, "shear": 0.1, "contrast": 1.2}
 DECAY = {"weight_decay": 0.05}
+LONG = {"epochs": 40}
 CAPSNET: dict[str, Any] = {"model": "capsnet_multimnist", "lr": 2e-3}
 CNN: dict[str, Any] = {"model": "cnn_multimnist"}
 CANDIDATES: dict[str, dict[str, Any]] = {
@@ -27,6 +28,13 @@ CANDIDATES: dict[str, dict[str, Any]] = {
     "CapsNet, weight decay 0.05": {**CAPSNET, **DECAY},
     "CapsNet, affine 10": {**CAPSNET, **AFFINE_10},
     "CapsNet, all three": {**CAPSNET, "options": AUTHORS, **DECAY, **AFFINE_10},
+    "long, CapsNet, authors' network": {**CAPSNET, **LONG, "options": AUTHORS},
+    "long, CapsNet, authors' network and loss": {
+        **CAPSNET,
+        **LONG,
+        "options": AUTHORS,
+        "average_classes": True,
+    },
     "CNN, lr 1e-3": {**CNN, "lr": 1e-3},
     "CNN, lr 3e-4": {**CNN, "lr": 3e-4},
 }
