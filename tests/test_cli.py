@@ -271,7 +271,9 @@ def test_models_lists_all_with_their_size(cli):
     rows = {row["name"]: row for row in last_json(cli("models", "--json"))["models"]}
     assert rows["capsnet_mnist"]["parameters"] == 8_215_568
     assert rows["cnn_baseline"]["parameters"] == 35_445_522
-    assert "8,215,568" in cli("models").out
+    lines = {line.split()[0]: line for line in cli("models").out.splitlines()}
+    assert "8,215,568  shipped " in lines["capsnet_mnist"]
+    assert "shipped" not in lines["cnn_baseline"] and "shipped" in lines["cnn_small"]
 
 
 def test_info_of_the_machine_and_of_weights(cli, trained):

@@ -72,7 +72,7 @@ def data(
 
 
 def models(json: bool = False) -> int:
-    """List the models with their size.
+    """List the models with their size, and whether trained weights come with the package.
 
     Example: capsnet models
 
@@ -93,8 +93,13 @@ def models(json: bool = False) -> int:
                 "weights_shipped": shipped_path(name).exists(),
             }
         )
-    text = "\n".join(f"{r['name']:<20} {r['parameters']:>12,}  {r['description']}" for r in rows)
-    show(json, {"models": rows}, text)
+    lines = [
+        f"{r['name']:<20} {r['parameters']:>12,}  {'shipped' if r['weights_shipped'] else '–':<8} "
+        f"{r['description']}"
+        for r in rows
+    ]
+    header = f"{'model':<20} {'parameters':>12}  {'weights':<8} what it is"
+    show(json, {"models": rows}, "\n".join([header, *lines]))
     return 0
 
 
