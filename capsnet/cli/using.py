@@ -87,7 +87,7 @@ def evaluate(
         channels=model.image_shape[0],
         seed=card["config"].get("data_seed", 0),
     )
-    known, shown = list(card.get("classes", stream.classes)), list(stream.classes)
+    known, shown = list(card["classes"]), list(stream.classes)
     if len(known) == len(shown) and known != shown:
         raise UserError(
             f"The model knows {', '.join(known)}, the data has {', '.join(shown)}; choose data "

@@ -103,8 +103,7 @@ def affine_theta(A: Tensor, shift: Tensor, inner: Size, outer: Size) -> Tensor:
 
 def warp(images: Tensor, theta: Tensor, size: Size, contrast: float = 1.0) -> Tensor:
     """Warp images [N, C, h, w] in [0, 1] by theta [N, 2, 3], black outside: [N, C, H, W]."""
-    warped = sample(images, affine_grid(theta, *pixel_centres(size, theta.device)))
-    return (0.5 + contrast * (warped - 0.5)).clamp(0, 1)
+    return sample(images, affine_grid(theta, *pixel_centres(size, theta.device)), contrast)
 
 
 def pixel_centres(size: Size, device: torch.device) -> tuple[Tensor, Tensor]:
@@ -120,9 +119,8 @@ def affine_grid(theta: Tensor, x: Tensor, y: Tensor) -> Tensor:
     return along_x * x + along_y * y + offset
 
 
-def sample(images: Tensor, grid: Tensor) -> Tensor:
-    """Return float images [N, C, h, w] as seen through a grid [N, H, W, 2], black outside.
-
-    Bicubic: bilinear would blur them. It overshoots, so clamp the result.
-    """
-    return F.grid_sample(images, grid, mode="bicubic", padding_mode="zeros", align_corners=False)
+def sample(images: Tensor, grid: Tensor, contrast: float = 1.0) -> Tensor:
+    """Return images [N, C, h, w] in [0, 1] as seen through a grid [N, H, W, 2], black outside."""
+    # Bilinear would blur them; bicubic overshoots, so the result is clamped.
+    seen = F.grid_sample(images, grid, mode="bicubic", padding_mode="zeros", align_corners=False)
+    return (0.5 + contrast * (seen - 0.5)).clamp(0, 1)

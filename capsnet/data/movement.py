@@ -67,5 +67,4 @@ class Mover:
         grid = affine_grid(plan["theta"], *self.centres)
         if "knots" in plan:
             grid = grid + spline_field(plan["knots"], self.basis)
-        moved = sample(images, grid)
-        return (0.5 + self.augment.contrast * (moved - 0.5)).clamp(0, 1)
+        return sample(images, grid, self.augment.contrast)

@@ -39,7 +39,7 @@ class TrainConfig:
     seed: int = 0
     """Seed of weights, order and augmentation."""
     holdout: int = 0
-    """Training images set apart, evenly over the classes, and evaluated after every epoch."""
+    """Training images set apart, the classes' shares kept, and evaluated after every epoch."""
     stop_at_error: float | None = None
     """Stop after the first epoch whose validation error in per cent is not above; needs holdout."""
     final_split: Literal["test", "validation"] = "test"
@@ -82,7 +82,7 @@ class TrainConfig:
     """Factor of the contrast of an image that is rotated, scaled, sheared or bent, which gives back
     what interpolation blurs; with 1.2 such digits are as sharp as they were."""
     num_samples: int | None = None
-    """Training images to use, evenly over the classes, or overlapping pairs to draw per epoch."""
+    """Training images to use, the classes' shares kept, or overlapping pairs to draw per epoch."""
 
     data_folder: Path | None = None
     """Folder with the data set's files, if you placed them by hand."""

@@ -251,7 +251,7 @@ def open_stream(config: TrainConfig, split: SplitName, device: torch.device) -> 
     """Return the training, validation or test data of a run; only training data is augmented."""
     augment = None
     if split == "train":
-        shift = 2 if find_data(config.data)[0].takes_shift else 0
+        shift = Augment.shift if find_data(config.data)[0].takes_shift else 0
         augment = Augment(
             shift if config.shift is None else config.shift,
             config.rotate,

@@ -255,7 +255,7 @@ def test_number_of_seeds_is_that_of_every_row():
     table1 = EXPERIMENTS["table1"]
     runs = {(x.row, x.seed) for x in run.plan(table1, 2, False)}
     assert runs == {(row, seed) for row in table1.recipes(0) for seed in (0, 1)}
-    for row, number in table1.more_seeds.items():
+    for row, number in table1.own_seeds.items():
         own = run.plan(table1, None, False, (row,))
         assert [(x.row, x.seed) for x in own] == [(row, seed) for seed in range(number)]
 

@@ -3,7 +3,7 @@
 Both networks see only digits placed at random on 40×40, and are tested on affNIST-style warps.
 "Stopped": training ends after the first epoch in which 99.2 % of 5,000 held-out training digits,
 placed in the same way, are read rightly. The rule is fixed beforehand and sees no test image. The
-CNN has pooling and about as many parameters as the CapsNet, as the paper says of its own.
+CNN has pooling, and about as many parameters as the CapsNet.
 """
 
 from typing import Any

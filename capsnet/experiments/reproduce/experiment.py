@@ -79,7 +79,7 @@ class Experiment:
     measure: Callable[[Trained], dict[str, Any]] = nothing_more
     plot: Callable[[Results], Figure] | None = None
     seeds: int = 3
-    more_seeds: Mapping[str, int] = field(default_factory=dict)  # row -> its own number of seeds
+    own_seeds: Mapping[str, int] = field(default_factory=dict)  # row -> its own number of seeds
     columns: Mapping[str, str] = field(  # heading -> key of the result, in the list of all runs
         default_factory=lambda: {"test error %": "error_percent"}
     )

@@ -1,8 +1,8 @@
 """MultiMNIST, section 6 of the paper: two digits over each other on 36×36.
 
 An answer is right only if the two longest capsules are the two digits. All train on pairs drawn
-anew in every epoch: the paper's two CapsNets on 40 million, the CNN, whose step takes longer, on
-20 million, ours on 60 million. All are tested on one fixed set of pairs of test digits.
+anew in every epoch: the CNN, whose step takes longer, on fewer than the paper's two CapsNets, ours
+on more. All are tested on one fixed set of pairs of test digits.
 """
 
 from itertools import combinations, pairwise

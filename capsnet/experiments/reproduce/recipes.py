@@ -7,6 +7,8 @@ from dataclasses import replace
 from math import ceil
 from typing import Any
 
+from capsnet.data.augment import SHARP, Augment
+from capsnet.data.registry import DATA
 from capsnet.train.config import TrainConfig
 
 # The authors' code: batches of 128, Adam at 1e-3, times 0.96 every 2,000 of 300,000 steps.
@@ -57,7 +59,7 @@ def ours(epochs: int) -> dict[str, Any]:
 
     It won with the authors' network (AUTHORS).
     """
-    return {**start(epochs), "contrast": 1.2, "weight_decay": 0.05}
+    return {**start(epochs), "contrast": SHARP, "weight_decay": 0.05}
 
 
 _CAPSNET = ("capsnet_small", ("conv_channels=8", "primary_types=4", "decoder=(16,)"))
@@ -112,10 +114,11 @@ def describe(config: dict[str, Any]) -> str:
         parts.append(f"elastic {config['elastic']:g} px")
     if config.get("contrast", 1) != 1:
         parts.append(f"contrast × {config['contrast']:g}")
-    if config["shift"] is not None:
-        parts.append(f"shift ±{config['shift']}")
-    elif config["data"] in ("mnist", "digits"):
-        parts.append("shift ±2")
+    shift, data = config["shift"], DATA.get(config["data"])
+    if shift is None and data is not None and data.takes_shift:
+        shift = Augment.shift
+    if shift is not None:
+        parts.append(f"shift ±{shift}")
     if set(AUTHORS) <= set(config["options"]):
         parts.append("the authors' network")
     elif AUTHORS[0] in config["options"]:

@@ -183,11 +183,11 @@ def plan(
         if row not in known:
             names = ", ".join(f"'{x}'" for x in known)
             raise UserError(f"{experiment.name} has no row '{row}'; choose from: {names}.")
-    most = seeds or max([experiment.seeds, *experiment.more_seeds.values()])
+    most = seeds or max([experiment.seeds, *experiment.own_seeds.values()])
     runs = []
     for seed in range(most):
         for row, config in experiment.recipes(seed).items():
-            enough = seeds or experiment.more_seeds.get(row, experiment.seeds)
+            enough = seeds or experiment.own_seeds.get(row, experiment.seeds)
             if seed < enough and row in (rows or known):
                 runs.append(Planned(row, seed, small(config) if smoke else config))
     return runs

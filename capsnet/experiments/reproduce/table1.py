@@ -99,6 +99,6 @@ EXPERIMENT = Experiment(
     recipes,
     table,
     measure,
-    more_seeds={OURS: 5, RELEASED: 1},
+    own_seeds={OURS: 5, RELEASED: 1},
     columns={"test error %": "error_percent", "training error %": "train_error_percent"},
 )

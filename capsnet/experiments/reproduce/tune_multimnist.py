@@ -6,6 +6,7 @@ The test digits are never opened here. The winner is written into multimnist.py 
 from statistics import mean
 from typing import Any
 
+from capsnet.data.augment import SHARP
 from capsnet.experiments.reproduce import markdown
 from capsnet.experiments.reproduce.experiment import Experiment
 from capsnet.experiments.reproduce.recipes import AUTHORS
@@ -17,7 +18,7 @@ EPOCHS = 16
 PAIRS = 250_000  # in one epoch
 HOLDOUT = 10_000
 
-AFFINE_10 = {"rotate": 10.0, "scale": 0.1, "shear": 0.1, "contrast": 1.2}
+AFFINE_10 = {"rotate": 10.0, "scale": 0.1, "shear": 0.1, "contrast": SHARP}
 DECAY = {"weight_decay": 0.05}
 LONG = {"epochs": 40}
 CAPSNET: dict[str, Any] = {"model": "capsnet_multimnist", "lr": 2e-3}
