@@ -18,10 +18,11 @@ EPOCHS = 16
 PAIRS = 250_000  # in one epoch
 HOLDOUT = 10_000
 
+AFFINE_5 = {"rotate": 5.0, "scale": 0.05, "shear": 0.05, "contrast": SHARP}
 AFFINE_10 = {"rotate": 10.0, "scale": 0.1, "shear": 0.1, "contrast": SHARP}
 DECAY = {"weight_decay": 0.05}
-LONG = {"epochs": 40}
 CAPSNET: dict[str, Any] = {"model": "capsnet_multimnist", "lr": 2e-3}
+LONG_AUTHORS: dict[str, Any] = {**CAPSNET, "options": AUTHORS, "epochs": 32}
 CNN: dict[str, Any] = {"model": "cnn_multimnist"}
 CANDIDATES: dict[str, dict[str, Any]] = {
     "CapsNet": CAPSNET,
@@ -29,12 +30,12 @@ CANDIDATES: dict[str, dict[str, Any]] = {
     "CapsNet, weight decay 0.05": {**CAPSNET, **DECAY},
     "CapsNet, affine 10": {**CAPSNET, **AFFINE_10},
     "CapsNet, all three": {**CAPSNET, "options": AUTHORS, **DECAY, **AFFINE_10},
-    "long, CapsNet, authors' network": {**CAPSNET, **LONG, "options": AUTHORS},
-    "long, CapsNet, authors' network and loss": {
-        **CAPSNET,
-        **LONG,
-        "options": AUTHORS,
+    "long, CapsNet, authors' network": LONG_AUTHORS,
+    "long, CapsNet, authors' network and loss": {**LONG_AUTHORS, "average_classes": True},
+    "long, CapsNet, authors' network and loss, affine 5": {
+        **LONG_AUTHORS,
         "average_classes": True,
+        **AFFINE_5,
     },
     "CNN, lr 1e-3": {**CNN, "lr": 1e-3},
     "CNN, lr 3e-4": {**CNN, "lr": 3e-4},
