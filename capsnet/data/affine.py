@@ -55,7 +55,8 @@ class CanvasStream(Stream):
 class AffineStream(Stream):
     """affNIST-style images: random affine versions of each image, all ink kept on the canvas.
 
-    extent: share of the full rotation, shear and scaling; 0 only moves, also between pixels.
+    reach: the most pixels that an image's centre moves along each axis; by default as far as its
+    ink has room, which is farther than CanvasStream goes.
     """
 
     num_labels = 1
@@ -65,9 +66,9 @@ class AffineStream(Stream):
         split: Split,
         num_samples: int | None = None,
         canvas: int = 40,
-        extent: float = 1.0,
+        reach: float | None = None,
     ) -> None:
-        self.split, self.extent = split, extent
+        self.split, self.reach = split, reach
         self.num_samples = num_samples or VERSIONS * len(split)
         self.image_shape = canvas_shape(split, canvas)
         self.boxes = ink_boxes(split.images)
@@ -81,7 +82,6 @@ class AffineStream(Stream):
         else:
             index = torch.randperm(num, generator=generator, device=device) % len(self.split)
         spread = torch.rand(num, 4, generator=generator, device=device) * 2 - 1
-        spread *= self.extent
         where = torch.rand(num, 2, generator=generator, device=device)
         A = linear_map(spread[:, 0] * ROTATE, 1 + spread[:, 1:3] * SCALE, spread[:, 3] * SHEAR)
         inner, outer = self.split.image_shape[1:], self.image_shape[1:]
@@ -98,6 +98,8 @@ class AffineStream(Stream):
         corners = A[:, :, :1] * x[:, None] + A[:, :, 1:] * y[:, None]
         edge = self.image_shape[1] / 2
         low, high = -edge - corners.amin(2), edge - corners.amax(2)
+        if self.reach is not None:
+            low, high = (x.clamp(-self.reach, self.reach) for x in (low, high))
         return low + (high - low) * where
 
     def batch(self, plan: Plan) -> Batch:

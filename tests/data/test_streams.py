@@ -245,6 +245,18 @@ def test_affnist_style_digits_stay_on_the_canvas_and_differ():
     assert len(images.flatten(1).unique(dim=0)) == 400
 
 
+def test_affnist_style_digits_can_be_kept_where_placed_ones_are():
+    split = load_digits("test").subset(range(50))
+
+    def farthest(reach):
+        theta = AffineStream(split, num_samples=50 * 8, reach=reach).plan(None)["theta"]
+        centre = torch.linalg.solve(theta[:, :, :2], -theta[:, :, 2:])  # of the image, edges at ±1
+        return 20 * centre.abs().max().item()
+
+    assert 5.5 < farthest(6) < 6.01
+    assert farthest(None) > 9
+
+
 def test_bounds_of_augment_are_checked():
     with pytest.raises(UserError):
         Augment(shift=-1)

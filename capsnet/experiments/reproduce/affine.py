@@ -1,9 +1,13 @@
 """Robustness to affine change, section 5.2 of the paper.
 
-Both networks see only digits placed at random on 40×40, and are tested on affNIST-style warps.
-"Stopped": training ends after the first epoch in which 99.2 % of 5,000 held-out training digits,
-placed in the same way, are read rightly. The rule is fixed beforehand and sees no test image. The
-CNN has pooling, and about as many parameters as the CapsNet.
+Both networks see only digits placed at random on 40×40. Tested are affNIST-style warps, whose ink
+may lie anywhere on the canvas, also nearer to its edge than any digit seen in training; and warps
+whose centre is where training had centres, so that nothing but the warp is new.
+
+"Stopped at 99.2 %": training ends after the first epoch in which 98.9 % of 5,000 held-out training
+digits, placed in the same way, are read rightly. These are harder than the test digits, of which
+about 99.2 % are then read rightly, as in the paper. The CNN has pooling, and about as many
+parameters as the CapsNet.
 """
 
 from typing import Any
@@ -13,13 +17,13 @@ from capsnet.data.affine import VERSIONS
 from capsnet.experiments.reproduce import markdown
 from capsnet.experiments.reproduce.experiment import Experiment, Trained
 from capsnet.experiments.reproduce.recipes import MNIST_IMAGES, paper
-from capsnet.experiments.reproduce.records import Results, current, values
+from capsnet.experiments.reproduce.records import Results, current, marked, values
 from capsnet.experiments.reproduce.statistics import compare, mean_std
 from capsnet.train.config import TrainConfig
 
-EPOCHS = 20
+EPOCHS = 40
 HOLDOUT = 5_000
-STOP_AT_ERROR = 0.8
+STOP_AT_ERROR = 1.1
 
 STOPPED, FULL = "stopped at 99.2 %", "fully trained"
 MODELS: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -28,6 +32,11 @@ MODELS: dict[str, tuple[str, tuple[str, ...]]] = {
 }
 # Accuracy in per cent on expanded MNIST and on affNIST.
 IN_THE_PAPER = {f"CapsNet, {STOPPED}": ("99.23", "79"), f"CNN, {STOPPED}": ("99.22", "66")}
+
+KINDS = {
+    "affNIST-style images": "affine_error_percent",
+    "images warped where they were trained": "warped_error_percent",
+}
 
 
 def recipes(seed: int) -> dict[str, TrainConfig]:
@@ -49,12 +58,13 @@ def recipes(seed: int) -> dict[str, TrainConfig]:
 
 
 def measure(trained: Trained) -> dict[str, Any]:
-    """Return the error on affNIST-style warps of the test digits, and on such without a warp."""
+    """Return the error on affNIST-style warps of the test digits, and on such in trained places."""
     placed = trained.stream("test")
+    canvas, size = placed.image_shape[1], placed.split.image_shape[1]
+    num_images = trained.count(VERSIONS * len(placed.split))
     result: dict[str, Any] = {}
-    for name, versions, extent in (("affine", VERSIONS, 1.0), ("between", 1, 0.0)):
-        num_images = trained.count(versions * len(placed.split))
-        stream = AffineStream(placed.split, num_images, placed.image_shape[1], extent)
+    for name, reach in (("affine", None), ("warped", (canvas - size) / 2)):
+        stream = AffineStream(placed.split, num_images, canvas, reach)
         wrong = trained.answers(stream).wrong
         result[f"{name}_error_percent"] = 100 * float(wrong.float().mean())
         result[f"{name}_num_images"] = len(wrong)
@@ -67,15 +77,16 @@ def table(results: Results) -> str:
     body = []
     for ending in (STOPPED, FULL):
         for name in MODELS:
-            runs = rows.get(f"{name}, {ending}", [])
-            placed, warped = IN_THE_PAPER.get(f"{name}, {ending}", ("–", "–"))
+            row = f"{name}, {ending}"
+            runs = rows.get(row, [])
+            placed, affine = IN_THE_PAPER.get(row, ("–", "–"))
             body.append(
                 [
-                    f"{name}, {ending}",
+                    marked(row, runs, recipes),
                     placed,
                     accuracy(values(runs, "error_percent")),
-                    accuracy(values(runs, "between_error_percent")),
-                    warped,
+                    accuracy(values(runs, "warped_error_percent")),
+                    affine,
                     accuracy(values(runs, "affine_error_percent")),
                     mean_std(values(runs, "epochs"), 1),
                 ]
@@ -84,16 +95,17 @@ def table(results: Results) -> str:
         "test accuracy %",
         "placed on 40×40, paper",
         "placed, here",
-        "placed between pixels, here",
+        "warped where it was trained, here",
         "affNIST, paper",
         "affNIST-style, here",
         "epochs",
     )
     pairs = []
-    for ending in (STOPPED, FULL):
-        both = {name: rows.get(f"{name}, {ending}", []) for name in MODELS}
-        errors = {name: values(runs, "affine_error_percent") for name, runs in both.items()}
-        pairs.append((f"Error on affNIST-style images, {ending}", errors))
+    for what, key in KINDS.items():
+        for ending in (STOPPED, FULL):
+            both = {name: rows.get(f"{name}, {ending}", []) for name in MODELS}
+            errors = {name: values(runs, key) for name, runs in both.items()}
+            pairs.append((f"Error on {what}, {ending}", errors))
     parts = [markdown.table(header, body), markdown.bullets(compare(pairs)), markdown.recipes(rows)]
     return "\n\n".join(parts)
 
@@ -112,6 +124,7 @@ EXPERIMENT = Experiment(
     columns={
         "error % placed": "error_percent",
         "error % affNIST-style": "affine_error_percent",
+        "error % warped in place": "warped_error_percent",
         "validation error %": "validation_error_percent",
     },
 )
