@@ -128,7 +128,7 @@ def tiny_pictures(tmp_path):
             "reproduce figure-routing --minutes 1 --device nonsense --smoke --commit x",
             "leave minutes, device, smoke, commit out",
         ),
-        ("reproduce figure-routing --results x --runs x", "leave results_folder, runs_folder out"),
+        ("reproduce figure-routing --results x --runs x", "leave results, runs out"),
         ("ship --run cnn_small --name cnn_small", "no folder cnn_small"),
     ],
 )

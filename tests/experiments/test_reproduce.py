@@ -27,8 +27,8 @@ from capsnet.train.loop import Diverged, Interrupted, stop_requests
 def here(tmp_path):
     """Folders of one test, and the rest of what a try-out takes."""
     return {
-        "results_folder": tmp_path / "results",
-        "runs_folder": tmp_path / "runs",
+        "results": tmp_path / "results",
+        "runs": tmp_path / "runs",
         "device": "cpu",
         "smoke": True,
     }
@@ -61,14 +61,14 @@ def test_experiment_from_recipes_to_table(name, here, tmp_path, trainings):
     experiment = EXPERIMENTS[name]
     rows = list(experiment.recipes(0))
     assert reproduce(name, seeds=1, **here) == Summary(len(rows), 0, 0)
-    records = read(here["results_folder"], name)
+    records = read(here["results"], name)
     assert [r.row for r in records] == rows
     for r in records:
         assert r.experiment == name and r.seed == r.config["seed"] == 0
         assert 0 <= r.result["error_percent"] <= 100 and r.seconds > 0
         assert r.device == "cpu" and "torch" in r.versions and r.date.startswith("20")
         assert r.result["epochs"] == 1 and r.result["images_per_second"] > 0
-    assert not folders(here["runs_folder"])
+    assert not folders(here["runs"])
     results = {other: [] for other in EXPERIMENTS} | {name: records}
     assert experiment.table(results).count("(1) |") >= len(rows)
     if experiment.plot:
@@ -102,12 +102,12 @@ def test_killed_in_the_middle_goes_on(here, trainings):
     trainings.fail_at = 3
     with pytest.raises(RuntimeError, match="killed"):
         reproduce("table1", seeds=1, **here)
-    assert len(read(here["results_folder"], "table1")) == 2
-    path = here["results_folder"] / "table1.jsonl"
+    assert len(read(here["results"], "table1")) == 2
+    path = here["results"] / "table1.jsonl"
     path.write_text(path.read_text() + '{"experiment": "tab')  # killed while writing
     assert reproduce("table1", seeds=1, **here) == Summary(6, 2, 0)
     assert len(trainings.seen) == 9
-    assert len(read(here["results_folder"], "table1")) == 8
+    assert len(read(here["results"], "table1")) == 8
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -127,13 +127,13 @@ def test_interrupted_run_goes_on_to_the_same_result(number, here, trainings, mon
     with pytest.raises(KeyboardInterrupt):
         reproduce("scrambled", minutes=1, **here)
     handle.remove()
-    (folder,) = folders(here["runs_folder"])
-    assert (folder / CHECKPOINT).exists() and not read(here["results_folder"], "scrambled")
+    (folder,) = folders(here["runs"])
+    assert (folder / CHECKPOINT).exists() and not read(here["results"], "scrambled")
     assert reproduce("scrambled", **here) == Summary(1, 0, 0)
     assert [c.resume for c in trainings.seen] == [False, True]
-    other = here["results_folder"] / "whole"
-    assert reproduce("scrambled", **{**here, "results_folder": other}) == Summary(1, 0, 0)
-    cut, whole = (read(f, "scrambled")[0] for f in (here["results_folder"], other))
+    other = here["results"] / "whole"
+    assert reproduce("scrambled", **{**here, "results": other}) == Summary(1, 0, 0)
+    cut, whole = (read(f, "scrambled")[0] for f in (here["results"], other))
     for key in ("loss", "epochs", "error_percent", "length_quarters_accepted_at_99"):
         assert cut.result[key] == whole.result[key]
 
@@ -173,13 +173,13 @@ def test_ctrl_c_ends_with_the_status_of_train(cli, tmp_path, monkeypatch):
 
 def test_results_of_a_try_out_stay_apart(here, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    del here["results_folder"]
+    del here["results"]
     assert reproduce("scrambled", seeds=1, rows=("CNN",), **here).made == 1
     assert len(read(run.SMOKE_RESULTS, "scrambled")) == 1 and not run.RESULTS.exists()
 
 
 def test_results_that_cannot_be_written_cost_no_training(here, trainings):
-    here["results_folder"].write_text("in the way")
+    here["results"].write_text("in the way")
     with pytest.raises(UserError, match="Could not write"):
         reproduce("scrambled", **here)
     assert not trainings.seen
@@ -193,7 +193,7 @@ def test_budget_starts_nothing_that_will_not_end(here, monkeypatch):
 
 def test_estimate_is_that_of_the_row_on_this_device(here):
     reproduce("scrambled", seeds=1, **here)
-    records = read(here["results_folder"], "scrambled")
+    records = read(here["results"], "scrambled")
     a, b = (replace(r, seconds=s) for r, s in zip(records, (5.0, 9.0), strict=True))
     planned = run.plan(EXPERIMENTS["scrambled"], 1, True)[0]
     assert run.estimate(planned, [a, replace(a, seconds=7.0), b], "cpu") == 6.0
@@ -206,18 +206,18 @@ def test_other_settings_are_another_run_and_both_stay(here, monkeypatch):
     small = run.small
     monkeypatch.setattr(run, "small", lambda config: replace(small(config), lr=2e-3))
     assert reproduce("scrambled", seeds=1, **here) == Summary(2, 0, 0)
-    records = read(here["results_folder"], "scrambled")
+    records = read(here["results"], "scrambled")
     assert len(records) == 4
     assert {r.config["lr"] for runs in current(records).values() for r in runs} == {2e-3}
 
 
 def test_kept_run_is_shared_by_experiments(here, trainings):
     reproduce("scrambled", seeds=1, keep=True, **here)
-    before = folders(here["runs_folder"])
+    before = folders(here["runs"])
     assert reproduce("equivariance", seeds=1, **here).made == 2
-    assert folders(here["runs_folder"]) == before
+    assert folders(here["runs"]) == before
     assert [c.resume for c in trainings.seen] == [False, False, True, True]
-    one, two = (read(here["results_folder"], n)[0] for n in ("scrambled", "equivariance"))
+    one, two = (read(here["results"], n)[0] for n in ("scrambled", "equivariance"))
     assert one.result["error_percent"] == two.result["error_percent"]
 
 
@@ -225,7 +225,7 @@ def test_diverged_run_is_recorded_and_not_repeated(here, monkeypatch):
     small = run.small
     monkeypatch.setattr(run, "small", lambda config: replace(small(config), lr=1e30))
     assert reproduce("scrambled", seeds=1, **here).made == 2
-    records = read(here["results_folder"], "scrambled")
+    records = read(here["results"], "scrambled")
     assert records[0].result == {"diverged": True}
     results = {name: [] for name in EXPERIMENTS} | {"scrambled": records}
     assert "1 of 1 runs diverged" in EXPERIMENTS["scrambled"].table(results)
@@ -246,7 +246,7 @@ def test_only_divergence_is_a_result(here, monkeypatch):
 
 def test_only_some_rows_are_made(here):
     assert reproduce("scrambled", seeds=2, rows=("CNN",), **here) == Summary(2, 0, 0)
-    records = read(here["results_folder"], "scrambled")
+    records = read(here["results"], "scrambled")
     assert [(r.row, r.seed) for r in records] == [("CNN", 0), ("CNN", 1)]
     assert reproduce("scrambled", seeds=2, rows=("CNN", "CapsNet"), **here) == Summary(2, 2, 0)
 

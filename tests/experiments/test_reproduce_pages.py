@@ -20,7 +20,7 @@ PAGE = "# Title\n\n<!-- results:{0} -->\nold\n<!-- /results:{0} -->\n\nend\n"
 def made(tmp_path_factory):
     folder = tmp_path_factory.mktemp("made")
     for name, seeds in (("scrambled", 2), ("multimnist", 1)):
-        reproduce(name, seeds=seeds, results_folder=folder, runs_folder=folder / "runs", smoke=True)
+        reproduce(name, seeds=seeds, results=folder, runs=folder / "runs", smoke=True)
     return folder
 
 

@@ -88,8 +88,8 @@ def test_killed_process_leaves_its_run_to_others(command, cli):
 
 
 def test_run_made_while_the_results_were_read_is_not_made_again(tmp_path, monkeypatch):
-    here = {"runs_folder": tmp_path / "runs", "device": "cpu", "smoke": True, "rows": ("CNN",)}
-    reproduce("scrambled", seeds=1, results_folder=tmp_path / "other", **here)
+    here = {"runs": tmp_path / "runs", "device": "cpu", "smoke": True, "rows": ("CNN",)}
+    reproduce("scrambled", seeds=1, results=tmp_path / "other", **here)
     (record,) = read(tmp_path / "other", "scrambled")
     real = run.locked
 
@@ -99,7 +99,7 @@ def test_run_made_while_the_results_were_read_is_not_made_again(tmp_path, monkey
         return real(path, wait)
 
     monkeypatch.setattr(run, "locked", locked_late)
-    done = reproduce("scrambled", seeds=1, results_folder=tmp_path / "results", **here)
+    done = reproduce("scrambled", seeds=1, results=tmp_path / "results", **here)
     assert done == Summary(0, 1, 0)
 
 

@@ -84,8 +84,8 @@ def reproduce(
     name: str,
     seeds: int | None = None,
     minutes: float | None = None,
-    results_folder: Path | None = None,
-    runs_folder: Path = Path("runs/reproduce"),
+    results: Path | None = None,
+    runs: Path = Path("runs/reproduce"),
     data_folder: Path | None = None,
     device: str = "auto",
     keep: bool = False,
@@ -98,7 +98,7 @@ def reproduce(
 
     seeds: number of seeds per row, counted from 0, instead of the experiment's own. minutes: no
     run is started that is not expected to end in this time, except the first one, which is cut
-    off then. results_folder: by default RESULTS, of a try-out SMOKE_RESULTS. keep: leave the
+    off then. results: by default RESULTS, of a try-out SMOKE_RESULTS. keep: leave the
     folders of finished runs, with their weights. smoke: a try-out on embedded digits. commit: of
     the code, where git cannot tell. rows: the only rows to make.
     """
@@ -117,7 +117,7 @@ def reproduce(
         )
     if rows == ():
         raise UserError("No row was named; name one or more, or leave rows out to make all.")
-    results_folder = results_folder or (SMOKE_RESULTS if smoke else RESULTS)
+    results = results or (SMOKE_RESULTS if smoke else RESULTS)
     deadline = time.monotonic() + 60 * minutes if minutes is not None else None
     experiment = EXPERIMENTS[name]
     machine = describe_machine(pick_device(device))
@@ -125,17 +125,17 @@ def reproduce(
     planned_runs = plan(experiment, seeds, smoke, rows)
     todo, made = planned_runs, 0
     while True:
-        records = read(results_folder, name)
+        records = read(results, name)
         todo = wanted = [x for x in todo if not is_done(x, records)]
         now = time.monotonic()
         if deadline is not None and (made or now >= deadline):
-            known = (records, machine["device"], runs_folder)
+            known = (records, machine["device"], runs)
             wanted = [x for x in todo if now + seconds_to_go(x, *known) < deadline]
-        with take(wanted, name, results_folder, runs_folder) as (planned, elsewhere):
+        with take(wanted, name, results, runs) as (planned, elsewhere):
             if planned is None:
                 break
-            require_writable(results_folder, name)
-            folder = runs_folder / run_name(planned.config)
+            require_writable(results, name)
+            folder = runs / run_name(planned.config)
             started, earlier = time.monotonic(), seconds_before(folder)
             config = replace(planned.config, out=folder, data_folder=data_folder, device=device)
             print(f"{name}: {planned.row}, seed {planned.seed}", file=sys.stderr, flush=True)
@@ -152,7 +152,7 @@ def reproduce(
                 seconds=earlier + time.monotonic() - started,
                 **describe_machine(pick_device(device)),
             )
-            append(results_folder, record)
+            append(results, record)
             made += 1
             todo = [x for x in todo if x is not planned]
             if keep:
@@ -160,7 +160,7 @@ def reproduce(
             elif not (folder / RECORD).exists():  # an experiment that shares the run may keep it
                 shutil.rmtree(folder, ignore_errors=True)
         gc.collect()  # a captured step holds memory of the device until it is gone
-    records = read(results_folder, name)
+    records = read(results, name)
     left = sum(not is_done(x, records) for x in planned_runs)
     return Summary(made, len(planned_runs) - left - made, left, min(elsewhere, left))
 
@@ -171,7 +171,8 @@ def refuse_unused(name: str, given: dict[str, Any]) -> None:
     options = signature(reproduce).parameters.items()
     unused = [key for key, o in options if key not in used and given[key] != o.default]
     if unused:
-        raise UserError(f"{name} is drawn and makes no runs; leave {', '.join(unused)} out.")
+        names = ", ".join(unused).replace("_", "-")
+        raise UserError(f"{name} is drawn and makes no runs; leave {names} out.")
 
 
 def plan(
