@@ -27,6 +27,7 @@ from playwright.sync_api import Page, sync_playwright
 
 from capsnet import create_model
 from capsnet.models.weights import save_weights
+from capsnet.provenance import git_commit
 
 VISITORS, SECONDS, MOVES, STROKES = 50, 10, 100, 20
 ARGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
@@ -82,7 +83,7 @@ def main() -> None:
         "benchmark": "explorer_latency",
         "weights": args.weights or "capsnet_mnist, random",
         **{name: round(value, 1) for name, value in result.items()},
-        "commit": commit(),
+        "commit": git_commit(),
         "cores": os.cpu_count(),
         "load_average": round(os.getloadavg()[0], 1),
         "machine": platform.processor() or platform.machine(),
@@ -193,11 +194,6 @@ async def fifty_visitors(address: str) -> dict[str, float]:
 
 def p95(values: list[float]) -> float:
     return sorted(values)[int(0.95 * (len(values) - 1))]
-
-
-def commit() -> str:
-    command = ["git", "rev-parse", "--short", "HEAD"]
-    return subprocess.run(command, capture_output=True, text=True).stdout.strip()
 
 
 if __name__ == "__main__":

@@ -1,20 +1,37 @@
-"""What a result depends on besides its settings: versions and the commit of the code."""
+"""What a result depends on besides its settings: the machine, versions, the code's commit."""
 
 import platform
 import subprocess
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import torch
 
 import capsnet
 
 
-def versions() -> dict[str, str]:
+def machine(device: torch.device) -> dict[str, Any]:
+    """Return device, versions and date for a result."""
+    return {
+        "device": device_name(device),
+        "versions": versions(),
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def device_name(device: torch.device) -> str:
+    """Return the name of a GPU, or cpu."""
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
+
+
+def versions() -> dict[str, str | None]:
     """Return the versions that a result depends on."""
     return {
         "capsnet": capsnet.__version__,
         "torch": torch.__version__,
         "python": platform.python_version(),
+        "cuda": torch.version.cuda,
     }
 
 

@@ -1,16 +1,15 @@
 """One benchmark by name: runs it, says where it ran, and writes it as a table."""
 
 import json
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from capsnet.bench.routing import bench_routing
+from capsnet.bench.routing import bench_routing, check
 from capsnet.bench.step import bench_epoch, bench_inference, bench_step
 from capsnet.errors import UserError
-from capsnet.provenance import git_commit, versions
+from capsnet.provenance import git_commit, machine
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
@@ -18,11 +17,9 @@ DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 def where(device: torch.device) -> dict[str, Any]:
     """Return what every result carries: device, versions, commit and date."""
     return {
-        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
+        **machine(device),
         "threads": torch.get_num_threads(),
-        "versions": versions(),
         "commit": git_commit(),
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
     }
 
 
@@ -43,18 +40,21 @@ def run_bench(
     data: str | None,
     data_folder: Path | None,
 ) -> dict[str, Any]:
-    """Return the result of one benchmark as plain JSON values."""
+    """Return the result of one benchmark as plain JSON values; first, routing must be right."""
+    if min(batches + capsules, default=1) < 1:
+        raise UserError("batch and capsules must be at least 1.")
     batches = batches or default_batches(kind, device)
+    number = DTYPES[dtype or ("bf16" if device.type == "cuda" else "fp32")]
+    errors = check(device, number)
     if kind == "routing":
-        number = dtype or ("bf16" if device.type == "cuda" else "fp32")
-        result = bench_routing(batches, capsules or (1152,), device, DTYPES[number])
+        result = bench_routing(batches, capsules or (1152,), device, number)
     elif kind == "step":
         result = bench_step(batches, device, peer)
     elif kind == "epoch":
         result = bench_epoch(batches, device, data or "digits", data_folder)
     else:
         result = bench_inference(batches, device)
-    return {**where(device), **result}
+    return {**where(device), "error_over_reference": errors, **result}
 
 
 def table(result: dict[str, Any]) -> str:

@@ -27,10 +27,6 @@ class Timing:
         """Return the numbers as plain JSON values."""
         return asdict(self)
 
-    def __str__(self) -> str:
-        memory = "" if self.peak_mb is None else f"   {self.peak_mb:9.1f} MB"
-        return f"{self.median_ms:9.3f} ms  [{self.low_ms:.3f}, {self.high_ms:.3f}]{memory}"
-
 
 def measure(
     run: Callable[[], object], device: torch.device, repeats: int = 30, graph: bool = False

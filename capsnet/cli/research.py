@@ -25,7 +25,7 @@ def bench(
     commit: str | None = None,
     json: bool = False,
 ) -> int:
-    """Measure speed and memory of the paper's CapsNet, after checking that results are right.
+    """Measure speed and memory of the paper's CapsNet, after checking that routing is right.
 
     Example: capsnet bench routing --batch 128 512
 

@@ -11,18 +11,15 @@ import json
 import os
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from capsnet.errors import UserError
 from capsnet.files import append_line, locked
-from capsnet.provenance import versions
 from capsnet.train.config import WHERE, TrainConfig
 
 SEEDS = {"seed", "data_seed"}
+RECORD_FILE = "record.json"  # in the folder of a run that is kept
 
 
 @dataclass(frozen=True)
@@ -70,15 +67,6 @@ def marked(row: str, runs: list[Record], recipes: Callable[[int], dict[str, Trai
 def digest(config: TrainConfig) -> str:
     """Return a short name of the settings, for the folder of a run."""
     return hashlib.sha256(json.dumps(settings(config), sort_keys=True).encode()).hexdigest()[:10]
-
-
-def describe_machine(device: torch.device) -> dict[str, Any]:
-    """Return device, versions and date for a record."""
-    return {
-        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
-        "versions": {**versions(), "cuda": torch.version.cuda},
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-    }
 
 
 def append(folder: Path, record: Record) -> None:

@@ -28,9 +28,9 @@ from capsnet.experiments.reproduce.experiment import Experiment, Trained
 from capsnet.experiments.reproduce.figures import DRAWINGS, draw
 from capsnet.experiments.reproduce.recipes import smoke as small
 from capsnet.experiments.reproduce.records import (
+    RECORD_FILE,
     Record,
     append,
-    describe_machine,
     digest,
     read,
     require_writable,
@@ -39,13 +39,12 @@ from capsnet.experiments.reproduce.records import (
 )
 from capsnet.files import locked, write_text
 from capsnet.models.weights import find_model
-from capsnet.provenance import git_commit
+from capsnet.provenance import device_name, git_commit, machine
 from capsnet.train.checkpoint import CHECKPOINT
 from capsnet.train.config import TrainConfig
 from capsnet.train.device import pick_device, pick_precision
 from capsnet.train.loop import Diverged, Interrupted, train
 
-RECORD = "record.json"  # in the folder of a run that is kept
 RESULTS = Path("results")  # where `report` looks
 SMOKE_RESULTS = Path("runs/smoke")
 LOCKS = ".locks"  # in the folder of all runs: an empty file for each that was ever taken
@@ -120,7 +119,7 @@ def reproduce(
     results = results or (SMOKE_RESULTS if smoke else RESULTS)
     deadline = time.monotonic() + 60 * minutes if minutes is not None else None
     experiment = EXPERIMENTS[name]
-    machine = describe_machine(pick_device(device))
+    on = device_name(pick_device(device))
     commit = commit or git_commit()
     planned_runs = plan(experiment, seeds, smoke, rows)
     todo, made = planned_runs, 0
@@ -129,7 +128,7 @@ def reproduce(
         todo = wanted = [x for x in todo if not is_done(x, records)]
         now = time.monotonic()
         if deadline is not None and (made or now >= deadline):
-            known = (records, machine["device"], runs)
+            known = (records, on, runs)
             wanted = [x for x in todo if now + seconds_to_go(x, *known) < deadline]
         with take(wanted, name, results, runs) as (planned, elsewhere):
             if planned is None:
@@ -150,14 +149,14 @@ def reproduce(
                 result=result,
                 commit=commit,
                 seconds=earlier + time.monotonic() - started,
-                **describe_machine(pick_device(device)),
+                **machine(pick_device(device)),
             )
             append(results, record)
             made += 1
             todo = [x for x in todo if x is not planned]
             if keep:
-                write_text(folder / RECORD, json.dumps(asdict(record), indent=2))
-            elif not (folder / RECORD).exists():  # an experiment that shares the run may keep it
+                write_text(folder / RECORD_FILE, json.dumps(asdict(record), indent=2))
+            elif not (folder / RECORD_FILE).exists():  # a sharing experiment may keep it
                 shutil.rmtree(folder, ignore_errors=True)
         gc.collect()  # a captured step holds memory of the device until it is gone
     records = read(results, name)

@@ -11,10 +11,11 @@ import torch
 from capsnet.errors import UserError
 from capsnet.experiments.reproduce import markdown
 from capsnet.experiments.reproduce.recipes import describe
-from capsnet.experiments.reproduce.records import WHERE
+from capsnet.experiments.reproduce.records import RECORD_FILE
 from capsnet.files import write_text
 from capsnet.models import Classifier, create_model, list_models
 from capsnet.models.weights import find_model, load_tensors, save_weights, shipped_path
+from capsnet.train.config import WHERE
 
 PAGE = Path("docs/model_cards.md")
 
@@ -32,7 +33,7 @@ def ship(run_folder: Path, name: str, root: Path = Path(".")) -> Path:
         )
     if any(not x.half().isfinite().all() for x in model.state_dict().values()):
         raise UserError(f"The weights in {run_folder} do not fit half precision; train others.")
-    record_file = run_folder / "record.json"
+    record_file = run_folder / RECORD_FILE
     record = json.loads(record_file.read_text(encoding="utf-8")) if record_file.exists() else {}
     card = {
         "config": {k: v for k, v in card["config"].items() if k not in WHERE},
