@@ -113,6 +113,8 @@ def tiny_pictures(tmp_path):
             "draws no pictures",
         ),
         ("bench step --dtype fp32", "--dtype is for 'capsnet bench routing'"),
+        ("bench routing --batch 0", "batch and capsules must be at least 1"),
+        ("bench inference --batch -1", "batch and capsules must be at least 1"),
         ("bench routing --plot x.jpg", "ends in .png"),
         ("bench routing --data mnist", "--data is for 'capsnet bench epoch'"),
         ("reproduce table2", "did you mean 'table1'"),
@@ -160,13 +162,15 @@ def test_arguments_that_do_not_parse_have_status_2(arguments, words, cli):
     assert "Traceback" not in done.err
 
 
-def test_data_of_other_classes_is_not_evaluated(cli, trained, tmp_path):
+@pytest.mark.parametrize("verb", ["evaluate", "figure reconstructions"])
+def test_data_of_other_classes_is_refused(verb, cli, trained, tmp_path):
     for name in "abcdefghij":
         (tmp_path / "letters" / name).mkdir(parents=True)
         for i in range(2):
             picture = Image.new("L", (28, 28), i)
             picture.save(tmp_path / "letters" / name / f"{i}.png")
-    sentence = one_sentence(cli("evaluate", "--weights", trained, "--data", tmp_path / "letters"))
+    data = tmp_path / "letters"
+    sentence = one_sentence(cli(*verb.split(), "--weights", trained, "--data", data))
     assert "The model knows 0, 1" in sentence and "the data has a, b" in sentence
 
 

@@ -70,6 +70,7 @@ def evaluate(
     from capsnet.data import open_data
     from capsnet.models.weights import find_model
     from capsnet.train.device import pick_device, pick_precision
+    from capsnet.train.evaluate import check_names
     from capsnet.train.evaluate import evaluate as run
 
     if batch_size < 1:
@@ -87,12 +88,7 @@ def evaluate(
         channels=model.image_shape[0],
         seed=card["config"].get("data_seed", 0),
     )
-    known, shown = list(card["classes"]), list(stream.classes)
-    if len(known) == len(shown) and known != shown:
-        raise UserError(
-            f"The model knows {', '.join(known)}, the data has {', '.join(shown)}; choose data "
-            "with the model's classes."
-        )
+    check_names(card["classes"], stream)
     result = run(model.to(where), stream, batch_size, pick_precision(precision, where))
     show(
         json,
@@ -162,6 +158,7 @@ def figure(
     """
     from capsnet.experiments import FIGURES, open_figure_data, save_figure
     from capsnet.models.weights import find_model
+    from capsnet.train.evaluate import check_names
 
     path = out or Path(f"{kind}.png")
     check_png(path)
@@ -169,6 +166,7 @@ def figure(
     name = card["config"]["data"] if data is None else data
     seed = card["config"].get("data_seed", 0)
     capsules, stream = open_figure_data(kind, model, name, data_folder, seed)
+    check_names(card["classes"], stream)
     save_figure(FIGURES[kind](capsules, stream, index), path)
     print(f"Wrote {path}.")
     return 0

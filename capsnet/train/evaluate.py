@@ -3,12 +3,14 @@
 evaluate(model, open_data("mnist", "test")).error_percent
 """
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
+from torch import Tensor
 
-from capsnet.data import Stream
+from capsnet.data import Plan, Stream
 from capsnet.errors import UserError
 from capsnet.models import Classifier
 from capsnet.train.objectives import wrong
@@ -32,7 +34,14 @@ class Evaluation:
         return {"error_percent": self.error_percent, **asdict(self)}
 
 
-@torch.inference_mode()
+class Answers(NamedTuple):
+    """What a model says of all M images of a stream, on the CPU."""
+
+    lengths: Tensor  # [M, J]
+    labels: Tensor  # [M, L]
+    wrong: Tensor  # [M]
+
+
 def evaluate(
     model: Classifier,
     stream: Stream,
@@ -41,21 +50,33 @@ def evaluate(
 ) -> Evaluation:
     """Return the errors of the model on all images of the stream."""
     check_fit(model, stream)
+    answers = answer(model, stream, batch_size, precision)
+    shows = [(answers.labels == k).any(dim=1) for k in range(stream.num_classes)]
+    of_class = [answers.wrong[x] for x in shows]
+    per_class = [float(100 * x.float().mean()) if len(x) else None for x in of_class]
+    return Evaluation(len(answers.wrong), int(answers.wrong.sum()), tuple(per_class))
+
+
+@torch.inference_mode()
+def answer(
+    model: Classifier,
+    stream: Stream,
+    batch_size: int = 256,
+    precision: torch.dtype = torch.float32,
+    plan: Plan | None = None,
+) -> Answers:
+    """Return the model's answers to a plan of the stream, by default the fixed one."""
     model.eval()
-    plan = stream.plan(None)
-    errors = []
-    labels = []
+    plan = plan or stream.plan(None)
     autocast = torch.autocast(stream.device.type, precision, enabled=precision != torch.float32)
+    lengths, labels = [], []
     for start in range(0, stream.num_samples, batch_size):
         batch = stream.batch({k: x[start : start + batch_size] for k, x in plan.items()})
         with autocast:
-            output = model(batch.images)
-        errors.append(wrong(output.lengths, batch.labels))
-        labels.append(batch.labels)
-    all_wrong, all_labels = torch.cat(errors), torch.cat(labels)
-    of_class = [all_wrong[(all_labels == k).any(dim=1)] for k in range(stream.num_classes)]
-    per_class = [float(100 * x.float().mean()) if len(x) else None for x in of_class]
-    return Evaluation(len(all_wrong), int(all_wrong.sum()), tuple(per_class))
+            lengths.append(model(batch.images).lengths.cpu())
+        labels.append(batch.labels.cpu())
+    said, true = torch.cat(lengths), torch.cat(labels)
+    return Answers(said, true, wrong(said, true))
 
 
 def check_fit(model: Classifier, stream: Stream) -> None:
@@ -69,4 +90,14 @@ def check_fit(model: Classifier, stream: Stream) -> None:
         raise UserError(
             f"The model knows {model.num_classes} classes, the data has {stream.num_classes}; "
             "choose data with the model's classes."
+        )
+
+
+def check_names(known: Sequence[str], stream: Stream) -> None:
+    """Raise a UserError if the classes of the stream are as many as the model's, but others."""
+    shown = list(stream.classes)
+    if len(known) == len(shown) and list(known) != shown:
+        raise UserError(
+            f"The model knows {', '.join(known)}, the data has {', '.join(shown)}; choose data "
+            "with the model's classes."
         )

@@ -5,28 +5,19 @@ for row, config in experiment.recipes(seed).items(): ...
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from matplotlib.figure import Figure
-from torch import Tensor
 
 from capsnet.data import Plan, SplitName, Stream
 from capsnet.experiments.reproduce.records import Results
 from capsnet.models import Classifier
 from capsnet.train.config import TrainConfig
+from capsnet.train.evaluate import Answers, answer
 from capsnet.train.loop import open_stream
-from capsnet.train.objectives import wrong
 
 BATCH = 512
-
-
-class Answers(NamedTuple):
-    """What a model says of all M images of a stream, on the CPU."""
-
-    lengths: Tensor  # [M, J]
-    labels: Tensor  # [M, L]
-    wrong: Tensor  # [M]
 
 
 @dataclass(frozen=True)
@@ -47,20 +38,9 @@ class Trained:
         """Return data of the run on its device."""
         return open_stream(self.config, split, self.device)
 
-    @torch.inference_mode()
     def answers(self, stream: Stream, plan: Plan | None = None) -> Answers:
-        """Return the model's answers to a plan of a stream, by default the test plan."""
-        self.model.eval()
-        plan = plan or stream.plan(None)
-        half = self.precision != torch.float32
-        lengths, labels = [], []
-        for start in range(0, stream.num_samples, BATCH):
-            batch = stream.batch({k: x[start : start + BATCH] for k, x in plan.items()})
-            with torch.autocast(self.device.type, self.precision, enabled=half):
-                lengths.append(self.model(batch.images).lengths.cpu())
-            labels.append(batch.labels.cpu())
-        said, true = torch.cat(lengths), torch.cat(labels)
-        return Answers(said, true, wrong(said, true))
+        """Return the model's answers to a plan of a stream, by default the fixed one."""
+        return answer(self.model, stream, BATCH, self.precision, plan)
 
 
 def nothing_more(trained: Trained) -> dict[str, Any]:
