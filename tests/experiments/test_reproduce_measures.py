@@ -4,7 +4,10 @@ import torch
 from capsnet.data import AffineStream, CanvasStream, open_data
 from capsnet.experiments.reproduce import affine, equivariance, few_labels, multimnist, scrambled
 from capsnet.experiments.reproduce.multimnist import overlap_errors
+from capsnet.experiments.reproduce.recipes import AUTHORS, describe
+from capsnet.experiments.reproduce.records import settings
 from capsnet.models import CapsNet, create_model
+from capsnet.train.config import TrainConfig
 
 
 def test_no_part_stays_in_its_place():
@@ -98,6 +101,12 @@ def test_sizes_are_those_that_are_claimed():
     assert models["CNN, fully trained"] == pytest.approx(models["CapsNet, fully trained"], rel=0.02)
     for row, config in few_labels.recipes(0).items():
         assert f"{config.num_samples // 10:,} per class" in row
+
+
+def test_recipes_in_words_name_what_is_taken_from_the_authors():
+    plain = settings(TrainConfig())
+    assert describe({**plain, "options": [*AUTHORS]}).endswith(", the authors' network")
+    assert describe({**plain, "options": [AUTHORS[1]]}).endswith(f", {AUTHORS[1]}")
 
 
 def num_parameters(config):

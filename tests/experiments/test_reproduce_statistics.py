@@ -77,4 +77,6 @@ def test_single_runs_are_compared_image_by_image_on_the_same_seed():
 
     rows = {"A": [run(4, 9), run(0, 8)], "B": [run(0, 1)]}
     assert "seed 0: McNemar's test, p = 0.016" in verdicts(rows, [("A", "B")])[0]  # 2 / 2^7
+    twice = verdicts(rows, [("A", "B"), ("B", "A")])
+    assert all("seed 0: McNemar's test, p = 0.031 as one of 2 tests." in text for text in twice)
     assert "McNemar" not in verdicts({"A": [run(1, 9)], "B": [run(0, 1)]}, [("A", "B")])[0]

@@ -119,10 +119,8 @@ def describe(config: dict[str, Any]) -> str:
         shift = Augment.shift
     if shift is not None:
         parts.append(f"shift ±{shift}")
-    if set(AUTHORS) <= set(config["options"]):
-        parts.append("the authors' network")
-    elif AUTHORS[0] in config["options"]:
-        parts.append("the authors' primary capsules")
+    theirs = [option for option in AUTHORS if option in config["options"]]
+    parts += ["the authors' network"] if len(theirs) == len(AUTHORS) else theirs
     if config.get("weight_decay"):
         parts.append(f"weight decay {config['weight_decay']:g}")
     if config["average_classes"]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from capsnet.experiments.reproduce.records import Record, values
-from capsnet.experiments.reproduce.statistics import compare, mcnemar, show_p, unpack
+from capsnet.experiments.reproduce.statistics import compare, holm, mcnemar, show_p, unpack
 
 BASELINE = "baseline CNN"
 R1_PLAIN = "CapsNet, r = 1, no reconstruction"
@@ -32,18 +32,24 @@ def verdicts(rows: dict[str, list[Record]], pairs: Iterable[tuple[str, str]]) ->
     pairs = list(pairs)
     errors = {row: values(rows.get(row, []), "error_percent") for pair in pairs for row in pair}
     texts = compare(("Error", {a: errors[a], b: errors[b]}) for a, b in pairs)
-    return [
-        text + ("" if min(len(errors[a]), len(errors[b])) > 1 else by_image(rows, a, b))
-        for text, (a, b) in zip(texts, pairs, strict=True)
-    ]
+    found = [by_image(rows.get(a, []), rows.get(b, [])) for a, b in pairs]
+    tests = holm([p for _, p in found])
+    count = sum(p is not None for p in tests)
+    together = f" as one of {count} tests" if count > 1 else ""
+    for k, ((seed, _), p) in enumerate(zip(found, tests, strict=True)):
+        if p is not None:
+            texts[k] += f" Image by image, seed {seed}: McNemar's test, {show_p(p)}{together}."
+    return texts
 
 
-def by_image(rows: dict[str, list[Record]], a: str, b: str) -> str:
-    """Compare the two networks of the first seed that both rows have on the same images."""
-    found = [{r.seed: r.result for r in rows.get(row, []) if "wrong" in r.result} for row in (a, b)]
+def by_image(a: list[Record], b: list[Record]) -> tuple[int, float] | tuple[None, None]:
+    """Return the first seed of both rows and p for its two networks on the same images.
+
+    Nothing where seeds can be compared instead, or no seed is in both.
+    """
+    found = [{r.seed: r.result for r in runs if "wrong" in r.result} for runs in (a, b)]
     shared = sorted(found[0].keys() & found[1].keys())
-    if not shared:
-        return ""
+    if not shared or min(len(a), len(b)) > 1:
+        return None, None
     results = [of_row[shared[0]] for of_row in found]
-    p = mcnemar(*(unpack(x["wrong"], x["num_images"]) for x in results))
-    return f" Image by image, seed {shared[0]}: McNemar's test, {show_p(p)}."
+    return shared[0], mcnemar(*(unpack(x["wrong"], x["num_images"]) for x in results))
