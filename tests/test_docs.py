@@ -3,6 +3,7 @@ import shlex
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -24,6 +25,26 @@ def test_commands_of_the_readme_have_their_options(command, cli):
     for word in words:
         if word.startswith("--"):
             assert word in help_text
+
+
+def test_commands_of_the_readme_run_one_after_the_other(cli, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    seven = Image.new("L", (28, 28), 255)
+    seven.paste(0, (12, 4, 16, 24))
+    seven.save("seven.jpg")
+    for i in range(30):
+        folder = tmp_path / "my_pictures" / "ab"[i % 2]
+        folder.mkdir(parents=True, exist_ok=True)
+        Image.new("L", (28, 28), 8 * i).save(folder / f"{i}.png")
+    smaller = {"train": ["--num-samples", "20"], "bench": ["--batch", "1"]}
+    ran = []
+    for command in COMMANDS:
+        _, verb, *words = shlex.split(command)
+        if verb == "explore" or "mnist" in words:  # tests/web; data that have to be fetched
+            continue
+        assert cli(verb, *words, *smaller.get(verb, [])).status == 0, command
+        ran.append(verb)
+    assert {*ran} == {"predict", "train", "evaluate", "figure", "bench", "data"}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
