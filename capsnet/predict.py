@@ -73,8 +73,6 @@ def distinct_stems(files: Sequence[Path]) -> list[str]:
 def write_png(picture: Tensor, path: Path) -> None:
     """Write a picture [C, H, W] in [0, 1] as PNG."""
     pixels = (picture * 255).round().byte().permute(1, 2, 0).cpu().numpy()
-    if pixels.shape[2] == 2:
-        pixels = pixels[..., :1]
     with whole_file(path) as temporary:
         Image.fromarray(pixels.squeeze(-1) if pixels.shape[2] == 1 else pixels).save(
             temporary, "PNG"

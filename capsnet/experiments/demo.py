@@ -76,6 +76,7 @@ def shipped_errors() -> list[dict[str, Any]]:
 def train_for(model: str, seconds: float, out: Path) -> dict[str, Any]:
     """Time an epoch, the second, then train a fresh model for as many as fit into `seconds`."""
     probe = run(replace(RECIPE, model=model, epochs=2, out=out / "probe"))
+    shutil.rmtree(out / "probe")
     epochs = max(MIN_EPOCHS, round(seconds * probe["images_per_second"] / NUM_IMAGES))
     return run(replace(RECIPE, model=model, epochs=epochs, out=out / model))
 
