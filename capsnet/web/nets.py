@@ -42,6 +42,11 @@ class Net:
         return str(self.card["config"]["data"])
 
     @property
+    def draws_pairs(self) -> bool:
+        """Whether it was trained on two digits over each other and can draw each of them."""
+        return self.data in OVERLAP_DATA and self.model.decoder is not None
+
+    @property
     def classes(self) -> list[str]:
         """The names of its classes."""
         return list(self.card["classes"])
@@ -58,15 +63,21 @@ class Nets:
 
 
 def load_nets(weights: str | None, overlap: str | None, cnn: str | None) -> Nets:
-    """Load the given runs, files or names; None takes what is shipped."""
+    """Load the given runs, files or names; None takes what is shipped.
+
+    Without `overlap`, a main network that draws pairs is asked for them too.
+    """
     found = weights or _shipped("capsnet_mnist") or _shipped("capsnet_small")
     if found is None:
         raise UserError(NO_CAPSNET)
     main = _capsnet(found)
-    overlap = overlap or _shipped("capsnet_multimnist")
-    pairs = _capsnet(overlap) if overlap else main if main.data in OVERLAP_DATA else None
-    if pairs is not None and pairs.model.decoder is None:
-        raise UserError(f"{overlap} has no decoder to draw two digits with; choose another.")
+    own = not overlap and main.draws_pairs
+    pairs = main if own else _capsnet(overlap or "capsnet_multimnist")
+    if not pairs.draws_pairs:
+        raise UserError(
+            f"{overlap} does not draw two overlapping digits; give a CapsNet with a decoder that "
+            f"was trained on {' or '.join(OVERLAP_DATA)}."
+        )
     cnn = cnn or _shipped("cnn_small")
     if cnn is None:
         return Nets(main, pairs, None, NO_CNN)

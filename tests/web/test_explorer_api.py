@@ -15,11 +15,12 @@ import torch
 from fastapi.testclient import TestClient
 from PIL import Image
 
+from capsnet import create_model
 from capsnet.errors import UserError
-from capsnet.models.weights import find_model
+from capsnet.models.weights import find_model, save_weights
 from capsnet.web import routes, samples, server
 from capsnet.web.guard import MAX_BODY
-from capsnet.web.nets import Net
+from capsnet.web.nets import Net, load_nets
 from capsnet.web.schema import Warp
 from capsnet.web.server import create_app
 from capsnet.web.warp import bend, shuffle, thicken
@@ -301,6 +302,22 @@ def test_address_that_a_browser_can_open():
 def test_a_cnn_is_no_capsnet(runs):
     with pytest.raises(UserError, match="no capsules"):
         create_app(runs["cnn"])
+
+
+def test_network_for_pairs(runs, tmp_path):
+    given = load_nets(None, runs["overlap"], None)
+    assert (given.capsnet.data, given.overlap.data) == ("mnist", "multidigits")
+    own = load_nets(runs["overlap"], None, None)
+    assert own.overlap is own.capsnet
+    shipped = load_nets(runs["capsnet"], None, None)
+    assert (shipped.capsnet.data, shipped.overlap.data) == ("digits", "multimnist")
+    path = tmp_path / "weights.safetensors"
+    card = {"config": {"data": "multidigits"}, "classes": list("0123456789")}
+    save_weights(create_model("capsnet_small", decoder=()), path, card)
+    assert load_nets(str(path), None, None).overlap.data == "multimnist"
+    for unfit in (runs["capsnet"], str(path)):
+        with pytest.raises(UserError, match="trained on multimnist or multidigits"):
+            load_nets(None, unfit, None)
 
 
 def test_colour_pictures_of_ones_own(colour_run):
