@@ -55,12 +55,11 @@ class NetCard(BaseModel):
 
 
 class Info(BaseModel):
-    """What this server can show; null comes with a sentence that says how to get it."""
+    """What this server can show; why_no_cnn says what to do where has_cnn is false."""
 
     capsnet: NetCard
-    overlap: NetCard | None
+    overlap: NetCard
     has_cnn: bool
-    why_no_overlap: str
     why_no_cnn: str
     has_samples: bool
 

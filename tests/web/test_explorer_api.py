@@ -55,10 +55,6 @@ def test_info_names_models_and_what_is_missing(client, runs):
     bare = TestClient(create_app(runs["plain"]), base_url="http://127.0.0.1")
     info = bare.get("/api/info").json()
     assert not info["capsnet"]["has_decoder"]
-    if info["overlap"] is None:  # none is shipped
-        assert "capsnet train" in info["why_no_overlap"]
-        image = base64.b64encode(bytes(36 * 36)).decode()
-        assert bare.post("/api/overlap", json={"image": image}).status_code == 404
     query = {"pictures": [[{"which": 0, "v": [0.0] * 16}]]}
     answer = bare.post("/api/decode", json=query)
     assert answer.status_code == 422 and "decoder" in answer.json()["detail"]
@@ -323,7 +319,8 @@ def test_network_for_pairs(runs, tmp_path):
 def test_colour_pictures_of_ones_own(colour_run):
     client = TestClient(create_app(colour_run), base_url="http://127.0.0.1")
     info = client.get("/api/info").json()
-    assert info["capsnet"]["classes"] == ["blue", "red"] and not info["has_cnn"]
+    assert info["capsnet"]["classes"] == ["blue", "red"]
+    assert not info["has_cnn"] and "--cnn-weights" in info["why_no_cnn"]
     image = client.get("/api/samples").json()[0]["image"]
     assert len(pixels(image)) == 3 * 20 * 20
     answer = client.post("/api/analyse", json={"image": image}).json()
