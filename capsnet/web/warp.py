@@ -5,8 +5,8 @@ bent = bend(pixels, Warp(rotate=30)); values, pictures = sweep(pixels, Warp(), "
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
+from capsnet.data.alter import scramble, thicken
 from capsnet.data.augment import affine_theta, linear_map, warp
 from capsnet.web.schema import Sweepable, Warp
 
@@ -28,34 +28,9 @@ def bend(pixels: Tensor, how: Warp) -> Tensor:
         torch.tensor([how.rotate]), torch.full((1, 2), how.scale), torch.tensor([how.shear])
     )
     theta = affine_theta(A, torch.tensor([[how.right, how.down]]), size, size)
-    bent = warp(thicken(pixels[None], how.thicken), theta, size)[0]
-    return shuffle(bent, how.pieces, how.seed) if how.pieces > 1 else bent
-
-
-def thicken(images: Tensor, amount: float) -> Tensor:
-    """Return images [N, C, H, W] whose strokes are wider, or thinner, by about `amount` pixels."""
-    if amount < 0:
-        return 1 - thicken(1 - images, -amount)
-    while amount > 0:
-        wider = F.max_pool2d(images, 3, stride=1, padding=1)
-        images = torch.lerp(images, wider, min(amount, 1))
-        amount -= 1
-    return images
-
-
-def shuffle(pixels: Tensor, pieces: int, seed: int) -> Tensor:
-    """Return the picture [C, H, W] cut into pieces × pieces, none of which stays in its place."""
-    C, H, W = pixels.shape
-    h, w = H // pieces, W // pieces
-    inner = pixels[:, : h * pieces, : w * pieces]
-    tiles = inner.reshape(C, pieces, h, pieces, w).permute(1, 3, 0, 2, 4).flatten(0, 1)
-    order = torch.randperm(len(tiles), generator=torch.Generator().manual_seed(seed))
-    moved = torch.empty_like(tiles)
-    moved[order] = tiles[order.roll(1)]  # one cycle through all pieces: nothing stays
-    out = pixels.clone()
-    moved = moved.unflatten(0, (pieces, pieces)).permute(2, 0, 3, 1, 4)
-    out[:, : h * pieces, : w * pieces] = moved.reshape(inner.shape)
-    return out
+    bent = warp(thicken(pixels[None], how.thicken), theta, size)
+    generator = torch.Generator().manual_seed(how.seed)
+    return scramble(bent, how.pieces, how.pieces, generator)[0]
 
 
 def sweep(pixels: Tensor, how: Warp, over: Sweepable) -> tuple[list[float], Tensor]:
