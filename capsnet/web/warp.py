@@ -8,17 +8,9 @@ from torch import Tensor
 
 from capsnet.data.alter import scramble, thicken
 from capsnet.data.augment import affine_theta, linear_map, warp
-from capsnet.web.schema import Sweepable, Warp
+from capsnet.web.schema import RANGES, Sweepable, Warp
 
 SWEEP_STEPS = 25
-RANGES: dict[Sweepable, tuple[float, float]] = {
-    "rotate": (-180, 180),
-    "scale": (0.5, 1.5),
-    "shear": (-1, 1),
-    "right": (-12, 12),
-    "down": (-12, 12),
-    "thicken": (-2, 2),
-}
 
 
 def bend(pixels: Tensor, how: Warp) -> Tensor:

@@ -4,9 +4,11 @@ import base64
 import io
 import json
 import os
+import re
 import socket
 import statistics
 import time
+from typing import get_args
 
 import httpx2
 import numpy as np
@@ -14,11 +16,12 @@ import pytest
 import torch
 from fastapi.testclient import TestClient
 from PIL import Image
+from pydantic import ValidationError
 
 from capsnet import create_model
 from capsnet.errors import UserError
 from capsnet.models.weights import find_model, save_weights
-from capsnet.web import routes, samples, server
+from capsnet.web import routes, samples, schema, server
 from capsnet.web.guard import MAX_BODY
 from capsnet.web.nets import Net, load_nets
 from capsnet.web.schema import Warp
@@ -136,6 +139,22 @@ def test_bending_laws():
     for how in (Warp(thicken=0.5), Warp(thicken=-1.5), Warp(pieces=2), Warp(pieces=4, seed=3)):
         assert not torch.allclose(bend(image, how), image, atol=0.1)
     assert not torch.equal(bend(image, Warp(pieces=4)), bend(image, Warp(pieces=4, seed=3)))
+
+
+def test_page_and_server_agree_on_the_limits():
+    def source(name):
+        return (routes.STATIC / name).read_text()
+
+    kinds = re.findall(r"(\w+): { min: (\S+), max: (\S+),", source("bends.js"))
+    assert {name: (float(low), float(high)) for name, low, high in kinds} == schema.RANGES
+    for name, (low, high) in schema.RANGES.items():
+        assert Warp(**{name: low}) != Warp(**{name: high})
+        for beyond in (low - 0.1, high + 0.1):
+            with pytest.raises(ValidationError, match=name):
+                Warp(**{name: beyond})
+    pieces = f"PIECES = {list(get_args(Warp.model_fields['pieces'].annotation))};"
+    assert pieces in source("bends.js")
+    assert f"MAX_PICTURES = {schema.MAX_PICTURES};" in source("tweak.js")
 
 
 def test_animation_is_a_gif(client):
