@@ -206,7 +206,7 @@ def explore(
         host: Address to listen on; anything but loopback lets others in.
         port: Port to listen on.
         open: Open the page in a browser.
-        overlap_weights: The same for a CapsNet trained on two overlapping digits.
+        overlap_weights: The same for pairs of digits; by default --weights if that draws pairs.
         cnn_weights: The same for a CNN to compare with.
     """
     from capsnet.web.server import serve

@@ -32,4 +32,8 @@ class Decoder(nn.Module):
         """Return the pictures of the classes `which`: [N] -> [N, C, H, W], [N, L] -> [N, L, …]."""
         mask = v.new_zeros(*which.shape, v.shape[1], 1).scatter_(-2, which[..., None, None], 1)
         masked = (v if which.dim() == 1 else v.unsqueeze(1)) * mask
-        return self.layers(masked.flatten(which.dim())).unflatten(-1, self.image_shape)
+        return self.draw(masked)
+
+    def draw(self, v: Tensor) -> Tensor:
+        """Return what all capsules of v [..., J, E] draw together, [..., C, H, W]."""
+        return self.layers(v.flatten(-2)).unflatten(-1, self.image_shape)

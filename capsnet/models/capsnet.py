@@ -16,6 +16,8 @@ from capsnet.ops import RoutingTrace, conv2d
 from capsnet.ops.losses import check_classes
 from capsnet.ops.routing import Backend, Gradient
 
+NO_DECODER = "This model has no decoder; train one with a decoder to see pictures."
+
 
 class CapsNet(Classifier):
     """The paper's network for any image shape, number of classes and capsule sizes.
@@ -101,7 +103,7 @@ class CapsNet(Classifier):
         pictures of each, [N, L, C, H, W].
         """
         if self.decoder is None:
-            raise UserError("This model has no decoder; train one with a decoder to see pictures.")
+            raise UserError(NO_DECODER)
         if which is None:
             which = torch.linalg.vector_norm(v, dim=-1).argmax(dim=1)
         which = torch.as_tensor(which, device=v.device)

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from capsnet.errors import UserError
 from capsnet.models import CapsNet
+from capsnet.models.capsnet import NO_DECODER
 from capsnet.web.schema import Analysis, Capsule, pack_floats, pack_pixels
 
 
@@ -49,7 +50,7 @@ def last_logits(u_hat: Tensor, b: Tensor, v: Tensor) -> Tensor:
 def draw(model: CapsNet, pictures: list[list[Capsule]]) -> Tensor:
     """Return [N, C, H, W], each picture drawn from its capsules, all others zero."""
     if model.decoder is None:
-        raise UserError("This model has no decoder; train one with a decoder to see pictures.")
+        raise UserError(NO_DECODER)
     J, E = model.class_caps.W.shape[1:3]
     v = torch.zeros(len(pictures), J, E)
     for n, capsules in enumerate(pictures):
@@ -59,4 +60,4 @@ def draw(model: CapsNet, pictures: list[list[Capsule]]) -> Tensor:
             if len(capsule.v) != E:
                 raise UserError(f"A class capsule has {E} numbers here, not {len(capsule.v)}.")
             v[n, capsule.which] = torch.tensor(capsule.v)
-    return model.decoder.layers(v.flatten(1)).unflatten(-1, model.image_shape)
+    return model.decoder.draw(v)

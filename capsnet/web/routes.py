@@ -20,7 +20,7 @@ from torch import Tensor
 from capsnet.web import schema
 from capsnet.web.guard import refusal
 from capsnet.web.look import analyse, draw
-from capsnet.web.nets import NO_OVERLAP, Net, Nets
+from capsnet.web.nets import OTHER_CNN, Net, Nets
 from capsnet.web.samples import digit_samples, open_samples, read_upload, reads_digits
 from capsnet.web.warp import bend, sweep
 
@@ -75,10 +75,9 @@ def add_routes(app: FastAPI, nets: Nets, worker: Worker) -> None:
     samples, digits = open_samples(main), digit_samples()
     facts = schema.Info(
         capsnet=net_card(main),
-        overlap=net_card(pairs) if pairs else None,
+        overlap=net_card(pairs),
         has_cnn=cnn is not None,
-        why_no_overlap=NO_OVERLAP,
-        why_no_cnn=nets.why_no_cnn,
+        why_no_cnn=OTHER_CNN,
         has_samples=samples is not None,
     )
 
@@ -121,8 +120,6 @@ def add_routes(app: FastAPI, nets: Nets, worker: Worker) -> None:
     @app.post("/api/overlap")
     async def look_at_two(query: schema.PairQuery) -> schema.Analysis:
         """Route a picture of two digits and draw the two longest capsules, each alone."""
-        if pairs is None:
-            return refusal(404, NO_OVERLAP)  # type: ignore[return-value]
         pixels = schema.unpack_pixels(query.image, pairs.model.image_shape)
         return await worker.run(analyse, pairs.model, pixels, 2)
 

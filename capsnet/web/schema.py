@@ -20,6 +20,14 @@ Bytes = Annotated[str, Field(pattern=r"^[A-Za-z0-9+/]*={0,2}$", max_length=4_000
 Whole = BeforeValidator(lambda x: int(x) if type(x) is float and x.is_integer() else x)
 Number = Annotated[float, Field(ge=-10, le=10, allow_inf_nan=False)]
 Sweepable = Literal["rotate", "scale", "shear", "right", "down", "thicken"]
+RANGES: dict[Sweepable, tuple[float, float]] = {
+    "rotate": (-180, 180),
+    "scale": (0.5, 1.5),
+    "shear": (-1, 1),
+    "right": (-12, 12),
+    "down": (-12, 12),
+    "thicken": (-2, 2),
+}
 MAX_PICTURES = 256
 
 
@@ -55,12 +63,11 @@ class NetCard(BaseModel):
 
 
 class Info(BaseModel):
-    """What this server can show; null comes with a sentence that says how to get it."""
+    """What this server can show; why_no_cnn says what to do where has_cnn is false."""
 
     capsnet: NetCard
-    overlap: NetCard | None
+    overlap: NetCard
     has_cnn: bool
-    why_no_overlap: str
     why_no_cnn: str
     has_samples: bool
 
@@ -128,15 +135,21 @@ class AnimationQuery(DecodeQuery):
     milliseconds: Annotated[int, Field(ge=20, le=1000), Whole] = 80
 
 
+def within(kind: Sweepable) -> Any:
+    """Return the bounds of a kind of bending."""
+    low, high = RANGES[kind]
+    return Field(ge=low, le=high, allow_inf_nan=False)
+
+
 class Warp(Strict):
     """How a picture is bent: degrees, factors and pixels; then cut into pieces and shuffled."""
 
-    rotate: Annotated[float, Field(ge=-180, le=180, allow_inf_nan=False)] = 0
-    scale: Annotated[float, Field(ge=0.25, le=2, allow_inf_nan=False)] = 1
-    shear: Annotated[float, Field(ge=-1, le=1, allow_inf_nan=False)] = 0
-    right: Annotated[float, Field(ge=-16, le=16, allow_inf_nan=False)] = 0
-    down: Annotated[float, Field(ge=-16, le=16, allow_inf_nan=False)] = 0
-    thicken: Annotated[float, Field(ge=-2, le=2, allow_inf_nan=False)] = 0
+    rotate: Annotated[float, within("rotate")] = 0
+    scale: Annotated[float, within("scale")] = 1
+    shear: Annotated[float, within("shear")] = 0
+    right: Annotated[float, within("right")] = 0
+    down: Annotated[float, within("down")] = 0
+    thicken: Annotated[float, within("thicken")] = 0
     pieces: Literal[1, 2, 4] = Field(1, description="pieces along each side; 1 leaves it whole")
     seed: Annotated[int, Field(ge=0, le=2**31), Whole] = 0
 

@@ -82,10 +82,8 @@ def describe(app: FastAPI, nets: Nets) -> None:
     forms["Capsule"]["properties"]["which"]["maximum"] = J - 1
     forms["Capsule"]["properties"]["v"].update(minItems=E, maxItems=E)
     forms["ImageQuery"]["properties"]["image"] = image
-    if nets.overlap is not None:
-        forms["PairQuery"]["properties"]["image"] = schema.base64_form(
-            prod(nets.overlap.model.image_shape)
-        )
+    pair = schema.base64_form(prod(nets.overlap.model.image_shape))
+    forms["PairQuery"]["properties"]["image"] = pair
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -118,6 +118,13 @@ def test_decoder_tells_classes_apart(decoder):
     assert len(pictures.flatten(1).unique(dim=0)) == 4
 
 
+def test_capsules_draw_together_what_a_lone_one_draws_among_zeros(decoder):
+    v, which = torch.randn(3, 4, 3), torch.tensor([2, 0, 3])
+    alone = v * F.one_hot(which, 4).unsqueeze(-1)
+    assert torch.equal(decoder.draw(alone), decoder(v, which))
+    assert not torch.allclose(decoder.draw(v), decoder(v, which))
+
+
 def test_several_pictures_are_each_the_picture_alone(decoder):
     v = torch.randn(3, 4, 3)
     which = torch.tensor([[2, 0], [1, 1], [3, 2]])

@@ -4,9 +4,11 @@ import base64
 import io
 import json
 import os
+import re
 import socket
 import statistics
 import time
+from typing import get_args
 
 import httpx2
 import numpy as np
@@ -14,15 +16,18 @@ import pytest
 import torch
 from fastapi.testclient import TestClient
 from PIL import Image
+from pydantic import ValidationError
 
+from capsnet import create_model
+from capsnet.data.augment import SHARP
 from capsnet.errors import UserError
-from capsnet.models.weights import find_model
-from capsnet.web import routes, samples, server
+from capsnet.models.weights import find_model, save_weights
+from capsnet.web import routes, samples, schema, server
 from capsnet.web.guard import MAX_BODY
-from capsnet.web.nets import Net
+from capsnet.web.nets import Net, load_nets
 from capsnet.web.schema import Warp
 from capsnet.web.server import create_app
-from capsnet.web.warp import bend, shuffle, thicken
+from capsnet.web.warp import bend, sweep
 
 
 def floats(text):
@@ -54,10 +59,6 @@ def test_info_names_models_and_what_is_missing(client, runs):
     bare = TestClient(create_app(runs["plain"]), base_url="http://127.0.0.1")
     info = bare.get("/api/info").json()
     assert not info["capsnet"]["has_decoder"]
-    if info["overlap"] is None:  # none is shipped
-        assert "capsnet train" in info["why_no_overlap"]
-        image = base64.b64encode(bytes(36 * 36)).decode()
-        assert bare.post("/api/overlap", json={"image": image}).status_code == 404
     query = {"pictures": [[{"which": 0, "v": [0.0] * 16}]]}
     answer = bare.post("/api/decode", json=query)
     assert answer.status_code == 422 and "decoder" in answer.json()["detail"]
@@ -133,17 +134,54 @@ def test_warp_and_sweep_answer_for_both(client, seven):
 
 
 def test_bending_laws():
-    image = torch.rand(3, 9, 12)
-    torch.testing.assert_close(bend(image, Warp()), image, atol=1e-5, rtol=0)
-    torch.testing.assert_close(bend(image, Warp(right=1.0))[:, :, 1:], image[:, :, :-1])
-    assert (thicken(image[None], 0.5) >= image).all()
-    assert (thicken(image[None], -1.5) <= image).all()
-    for pieces in (2, 4):
-        cut = shuffle(torch.arange(144.0).view(1, 12, 12), pieces, seed=3)
-        assert sorted(cut.flatten().tolist()) == list(range(144))
-        side = 12 // pieces
-        moved = cut.view(12, 12) != torch.arange(144.0).view(12, 12)
-        assert moved[::side, ::side].all()
+    image = torch.rand(3, 12, 12)
+    assert torch.equal(bend(image, Warp()), image)
+    assert torch.equal(bend(image, Warp(right=1, down=-2))[:, :-2, 1:], image[:, 2:, :-1])
+    for rotate in (-180, -90, 90, 180):
+        exact = bend(image, Warp(rotate=rotate, right=2, down=-1))
+        near = bend(image, Warp(rotate=rotate * 0.999999, right=2, down=-1))
+        sharpened = (0.5 + SHARP * (exact - 0.5)).clamp(0, 1)
+        torch.testing.assert_close(near, sharpened, atol=1e-3, rtol=0)
+    for how in (Warp(thicken=0.5), Warp(thicken=-1.5), Warp(pieces=2), Warp(pieces=4, seed=3)):
+        assert not torch.allclose(bend(image, how), image, atol=0.1)
+    assert not torch.equal(bend(image, Warp(pieces=4)), bend(image, Warp(pieces=4, seed=3)))
+
+
+@pytest.mark.parametrize("over", schema.RANGES)
+def test_a_sweep_passes_through_the_picture_itself(over):
+    image = torch.rand(1, 12, 12)
+    values, bent = sweep(image, Warp(), over)
+    assert (values[0], values[-1]) == schema.RANGES[over]
+    assert torch.equal(bent[len(values) // 2], image)
+
+
+def edges(images):
+    """The strength of the edges of images [N, H, W]."""
+    return sum(images.diff(dim=d).square().sum().item() for d in (1, 2))
+
+
+def test_bent_digits_are_as_sharp_as_they_were():
+    digits = samples.digit_samples().images[:, 0] / 255
+    _, turned = sweep(digits, Warp(), "rotate")
+    shifted = [bend(digits, how) for how in (Warp(right=0.5), Warp(right=3, down=-0.5))]
+    for bent in (*turned, *shifted):
+        assert edges(bent) == pytest.approx(edges(digits), rel=0.04)
+
+
+def test_page_and_server_agree_on_the_limits():
+    def source(name):
+        return (routes.STATIC / name).read_text()
+
+    kinds = re.findall(r"(\w+): { min: (\S+), max: (\S+),", source("bends.js"))
+    assert {name: (float(low), float(high)) for name, low, high in kinds} == schema.RANGES
+    for name, (low, high) in schema.RANGES.items():
+        assert Warp(**{name: low}) != Warp(**{name: high})
+        for beyond in (low - 0.1, high + 0.1):
+            with pytest.raises(ValidationError, match=name):
+                Warp(**{name: beyond})
+    pieces = f"PIECES = {list(get_args(Warp.model_fields['pieces'].annotation))};"
+    assert pieces in source("bends.js")
+    assert f"MAX_PICTURES = {schema.MAX_PICTURES};" in source("tweak.js")
 
 
 def test_animation_is_a_gif(client):
@@ -303,10 +341,27 @@ def test_a_cnn_is_no_capsnet(runs):
         create_app(runs["cnn"])
 
 
+def test_network_for_pairs(runs, tmp_path):
+    given = load_nets(None, runs["overlap"], None)
+    assert (given.capsnet.data, given.overlap.data) == ("mnist", "multidigits")
+    own = load_nets(runs["overlap"], None, None)
+    assert own.overlap is own.capsnet
+    shipped = load_nets(runs["capsnet"], None, None)
+    assert (shipped.capsnet.data, shipped.overlap.data) == ("digits", "multimnist")
+    path = tmp_path / "weights.safetensors"
+    card = {"config": {"data": "multidigits"}, "classes": list("0123456789")}
+    save_weights(create_model("capsnet_small", decoder=()), path, card)
+    assert load_nets(str(path), None, None).overlap.data == "multimnist"
+    for unfit in (runs["capsnet"], str(path)):
+        with pytest.raises(UserError, match="trained on multimnist or multidigits"):
+            load_nets(None, unfit, None)
+
+
 def test_colour_pictures_of_ones_own(colour_run):
     client = TestClient(create_app(colour_run), base_url="http://127.0.0.1")
     info = client.get("/api/info").json()
-    assert info["capsnet"]["classes"] == ["blue", "red"] and not info["has_cnn"]
+    assert info["capsnet"]["classes"] == ["blue", "red"]
+    assert not info["has_cnn"] and "--cnn-weights" in info["why_no_cnn"]
     image = client.get("/api/samples").json()[0]["image"]
     assert len(pixels(image)) == 3 * 20 * 20
     answer = client.post("/api/analyse", json={"image": image}).json()

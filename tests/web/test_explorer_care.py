@@ -169,6 +169,16 @@ def test_a_late_answer_stays_out_of_the_next_mode(visit):
     assert winner(page) == "5" and pressed(page) == [5]
 
 
+@pytest.mark.parametrize("kind", ["PNG", "GIF"])
+def test_a_morph_to_nowhere_is_not_saved(visit, kind):
+    page = visit("sample=3")
+    page.route("**/api/samples?*", lambda r: r.fulfill(json=[]))
+    page.get_by_role("tab", name="Morph").click()
+    page.get_by_role("button", name=f"Save {kind}").click()
+    page.wait_for_selector("#status.error")
+    assert "no second picture" in page.inner_text("#status")
+
+
 def test_choices_outlive_the_other_modes(visit):
     page = visit("sample=3&which=8&tweak=0.25,-0.25")
     page.wait_for_selector(".film-row")

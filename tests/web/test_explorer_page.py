@@ -10,7 +10,7 @@ from PIL import Image
 from screen import drag, drawing, settled, state_of, wait_for_change, winner
 
 from capsnet.data.augment import place
-from capsnet.models.weights import find_model, shipped_path
+from capsnet.models.weights import find_model
 from capsnet.web.samples import digit_samples
 from capsnet.web.schema import unpack_pixels
 from capsnet.web.server import create_app
@@ -257,15 +257,12 @@ def test_nonsense_in_the_address_is_no_error(visit):
     assert winner(page) == "7"
 
 
-def test_missing_networks_are_explained(visit, runs, serving):
+def test_a_missing_decoder_is_explained(visit, runs, serving):
     with serving(create_app(runs["plain"])) as where:
         page = visit("", where=where)
         assert "without a decoder" in page.inner_text("#note-reconstruction")
         page.locator("#panel").get_by_text("nothing to draw with").wait_for()
         assert page.locator("#panel button").count() == 0
-        if not shipped_path("capsnet_multimnist").exists():
-            page.get_by_role("tab", name="Overlap").click()
-            assert "capsnet train" in page.inner_text("#panel")
         page.get_by_role("tab", name="Warp").click()
         page.wait_for_selector(".verdict p")
         page.get_by_role("tab", name="Morph").click()

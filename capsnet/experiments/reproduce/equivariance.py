@@ -19,6 +19,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 from torch.nn import functional as F
 
+from capsnet.data.alter import thicken
 from capsnet.data.augment import SHARP, affine_theta, linear_map, warp
 from capsnet.experiments.plot import BLUE, RED
 from capsnet.experiments.reproduce import markdown, scrambled
@@ -47,10 +48,7 @@ def change(images: Tensor, kind: str, amount: float) -> Tensor:
     They stay as sharp as they were, so that no step is a change of focus.
     """
     if kind == "thickness":  # a whole pixel less would erase many digits
-        dilated = F.max_pool2d(images, 3, 1, 1)
-        eroded = -F.max_pool2d(-images, 3, 1, 1)
-        other, share = (dilated, amount) if amount > 0 else (eroded, -amount / 2)
-        return torch.lerp(images, other, share)
+        return thicken(images, amount if amount > 0 else amount / 2)
     t = torch.full((len(images),), amount, device=images.device)
     zero = torch.zeros_like(t)
     A = linear_map(

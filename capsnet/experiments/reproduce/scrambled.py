@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 from scipy import stats
 from torch import Tensor
 
+from capsnet.data.alter import scramble
 from capsnet.experiments.plot import BLUE, ORANGE, RED, SKY
 from capsnet.experiments.reproduce import markdown, table1
 from capsnet.experiments.reproduce.experiment import BATCH, Experiment, Trained
@@ -39,21 +40,6 @@ def recipes(seed: int) -> dict[str, TrainConfig]:
     """Return both networks as in Table 1."""
     rows = table1.recipes(seed)
     return {name: rows[row] for name, row in ROWS.items()}
-
-
-def scramble(images: Tensor, rows: int, columns: int, generator: torch.Generator) -> Tensor:
-    """Cut images [N, C, H, W] into rows × columns parts and move every part to another's place.
-
-    The parts of an image go round one random cycle, so that none stays.
-    """
-    n, c, height, width = images.shape
-    h, w = height // rows, width // columns
-    parts = images.view(n, c, rows, h, columns, w).permute(0, 2, 4, 1, 3, 5).flatten(1, 2)
-    cycle = torch.rand(n, rows * columns, generator=generator).argsort(1).to(images.device)
-    source = torch.empty_like(cycle).scatter_(1, cycle, cycle.roll(1, 1))
-    moved = parts.gather(1, source[:, :, None, None, None].expand_as(parts))
-    whole = moved.unflatten(1, (rows, columns)).permute(0, 3, 1, 4, 2, 5)
-    return whole.reshape(n, c, height, width)
 
 
 @torch.inference_mode()

@@ -1,4 +1,4 @@
-// Talking to the server: JSON out, JSON or bytes back, and never more than one request in flight.
+// Talking to the server: JSON out, JSON or bytes back.
 
 import { say } from "./dom.js";
 

@@ -111,13 +111,6 @@ function describeModel() {
   byId("model").replaceChildren(...parts);
 }
 
-/** Dim a tab whose network is missing; its panel says how to get one. */
-function dimTabs() {
-  const { overlap: pairs, why_no_overlap: why } = scene.info;
-  byId("tab-overlap").classList.toggle("off", !pairs);
-  if (!pairs) byId("tab-overlap").dataset.tip = why;
-}
-
 async function main() {
   startTheme();
   startTips();
@@ -132,7 +125,6 @@ async function main() {
   }
   scene.card = scene.info.capsnet;
   scene.addEventListener("analysis", describeModel);
-  dimTabs();
   startColumns();
   if (!Object.hasOwn(MODES, state.mode)) set({ mode: "tweak" });
   await startInput();

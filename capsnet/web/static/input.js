@@ -46,7 +46,7 @@ export async function startInput() {
 }
 
 /** Whether the mode looks at a picture of the visitor's choice; Overlap makes its own. */
-const takesPictures = () => state.mode !== "overlap" || !scene.info.overlap;
+const takesPictures = () => state.mode !== "overlap";
 
 /** Do not let the browser show a dropped file instead of this page. */
 function keepPage(event) {

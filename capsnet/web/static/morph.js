@@ -1,7 +1,7 @@
 // Morph: walk from one digit's capsule to another's.
 
-import { decode, get, latest, post, postForBlob, toBytes } from "./api.js";
-import { byId, h, number } from "./dom.js";
+import { decode, get, latest, post, postForBlob } from "./api.js";
+import { byId, h, number, say } from "./dom.js";
 import { paint, paintStrip } from "./draw.js";
 import { save, savePng } from "./export.js";
 import { press, sampleButton, showInputTools } from "./input.js";
@@ -49,8 +49,8 @@ export function enter(panel, signal) {
       { class: "panel-head" },
       h("h2", {}, "From the input to another digit"),
       play,
-      h("button", { type: "button", onclick: () => savePng([[strip]], "morph") }, "Save PNG"),
-      h("button", { type: "button", onclick: saveGif }, "Save GIF"),
+      saver("PNG", () => savePng([[strip]], "morph")),
+      saver("GIF", saveGif),
     ),
     h(
       "div",
@@ -69,6 +69,12 @@ export function enter(panel, signal) {
       ),
     ),
   );
+
+  function saver(kind, work) {
+    const onclick = () =>
+      film ? work() : say("There is no second picture to walk to, so nothing to save.", true);
+    return h("button", { type: "button", onclick }, `Save ${kind}`);
+  }
 
   async function fill(next) {
     page = next;

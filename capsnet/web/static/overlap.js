@@ -4,7 +4,7 @@ import { get, latest, post, toBytes, toText } from "./api.js";
 import { byId, h, minus, number } from "./dom.js";
 import { FIRST, paintColours, SECOND } from "./draw.js";
 import { savePng } from "./export.js";
-import { endDrawing, press, sampleButton, showInputTools } from "./input.js";
+import { endDrawing, press, sampleButton } from "./input.js";
 import { scene } from "./scene.js";
 import { REACH, set, state } from "./state.js";
 
@@ -18,10 +18,6 @@ export const lead =
 /** Build the panel; it lives until the signal says that another mode is chosen. */
 export async function enter(panel, signal) {
   const card = scene.info.overlap;
-  if (!card) {
-    showInputTools(true);
-    return panel.replaceChildren(h("p", {}, scene.info.why_no_overlap));
-  }
   const digits = [null, null]; // samples: number, label, bytes
   const sliders = [[], []];
   const values = [[], []];

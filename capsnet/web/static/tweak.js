@@ -11,6 +11,7 @@ import { scene } from "./scene.js";
 import { RANGES, set, state } from "./state.js";
 
 const STEPS = 11;
+const MAX_PICTURES = 256; // that the server draws for one request
 export const title = "Tweak";
 export const lead =
   "A class capsule is a vector. Change one of its numbers and see what that number stands for.";
@@ -107,7 +108,7 @@ export function enter(panel, signal) {
     const pictures = pose.flatMap((x, e) =>
       steps().map((s) => [{ which, v: pose.with(e, x - (state.tweak[e] ?? 0) + s) }]),
     );
-    const perRequest = STEPS * Math.max(1, Math.floor(256 / STEPS));
+    const perRequest = STEPS * Math.floor(MAX_PICTURES / STEPS);
     for (let start = 0; start < pictures.length; start += perRequest) {
       const bytes = await decode(pictures.slice(start, start + perRequest));
       for (let n = 0; n < Math.min(perRequest, pictures.length - start); n += STEPS) {
