@@ -10,6 +10,7 @@ from typing import Any
 from capsnet.data import open_data
 from capsnet.errors import UserError
 from capsnet.experiments import FIGURES, open_figure_data, save_figure
+from capsnet.files import write_text
 from capsnet.models import list_models
 from capsnet.models.weights import find_model, shipped_path
 from capsnet.train.config import TrainConfig
@@ -18,6 +19,7 @@ from capsnet.train.loop import Interrupted, train
 
 MIN_EPOCHS = 12  # a good classifier also on a machine that is busy with other work
 NUM_IMAGES = 5000
+MARK = ".capsnet-demo"  # in a folder that a demo has made and the next one may replace
 RECIPE = TrainConfig(data="digits", batch_size=64, lr=2e-3, schedule="linear", device="cpu")
 
 
@@ -25,6 +27,9 @@ def run_demo(seconds: float, out: Path) -> dict[str, Any]:
     """Train both for about `seconds`, draw two figures; return all errors and where things are."""
     if not (isfinite(seconds) and seconds > 0):
         raise UserError("The training time must be a number of seconds greater than 0.")
+    if out.exists() and any(out.iterdir()) and not (out / MARK).exists():
+        raise UserError(f"{out} holds other things than a demo's; choose another --out.")
+    write_text(out / MARK, "Made by 'capsnet demo'; the next demo replaces what it made.\n")
     print(
         "Training a small CapsNet and a small CNN on 5,000 digits, for the same time each.",
         file=sys.stderr,

@@ -20,3 +20,11 @@ def test_demo_trains_both_and_draws(cli, tmp_path, monkeypatch):
     result = json.loads(done.out)
     assert [row["model"] for row in result["trained"]] == ["capsnet_small", "cnn_small"]
     assert all(0 <= row["error_percent"] <= 100 for row in result["trained"] + result["shipped"])
+
+
+def test_demo_removes_nothing_but_a_demo(cli, tmp_path):
+    (tmp_path / "capsnet_small").mkdir()
+    (tmp_path / "capsnet_small" / "thesis.txt").write_text("precious")
+    done = cli("demo", "--out", tmp_path)
+    assert done.status == 2 and "choose another --out" in done.err
+    assert (tmp_path / "capsnet_small" / "thesis.txt").read_text() == "precious"
