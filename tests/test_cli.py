@@ -1,4 +1,5 @@
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -244,6 +245,21 @@ def test_overlap_figure_of_a_model_of_two_digits(data, cli, tiny, tmp_path):
     assert done.status == 0, done.err
     with Image.open(path) as picture:
         assert np.array(picture.convert("RGB")).std() > 5
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("kind", ["reconstructions", "routing", "overlap"])
+def test_figure_of_classes_with_odd_names(kind, cli, tiny, tmp_path):
+    for name in ("$_$", "日本", os.fsdecode(b"caf\xe9")):
+        (tmp_path / "own" / name).mkdir(parents=True)
+        for n in range(10):
+            write_digit(tmp_path / "own" / name / f"{n}.png", n)
+    config = tiny(data=str(tmp_path / "own"), num_samples=None, epochs=1, image_size=24, channels=3)
+    weights = train(config)["folder"]
+    done = cli("figure", kind, "--weights", weights, "--out", tmp_path / "x.png")
+    assert done.status == 0, done.err
+    picture = tmp_path / "own" / "$_$" / "0.png"
+    assert "caf" in cli("predict", picture, "--weights", weights).out
 
 
 @pytest.mark.parametrize("kind", ["reconstructions", "overlap"])

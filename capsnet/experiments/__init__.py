@@ -1,5 +1,6 @@
 """Figures of the paper for any trained CapsNet, and the demo."""
 
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -43,5 +44,6 @@ def open_figure_data(
 
 def save_figure(figure: Figure, path: Path) -> None:
     """Write a figure as PNG."""
-    with whole_file(path) as temporary:
+    with whole_file(path) as temporary, warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph")  # names in scripts that the font lacks
         figure.savefig(temporary, format="png", dpi=150, bbox_inches="tight")

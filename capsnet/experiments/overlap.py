@@ -1,6 +1,7 @@
 """Fig. 5: two digits over each other, and each of the two drawn alone by its own capsule."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -10,7 +11,7 @@ from torch import Tensor
 
 from capsnet.data import ImageStream, OverlapStream, Stream, open_data
 from capsnet.errors import UserError
-from capsnet.experiments.plot import ORANGE, SKY, grid, show, take
+from capsnet.experiments.plot import ORANGE, SKY, as_text, grid, show, take
 from capsnet.models import CapsNet
 
 COLUMNS = 12
@@ -20,14 +21,17 @@ def open_overlaps(
     model: CapsNet, data: str, folder: Path | None = None, seed: int = 0
 ) -> OverlapStream:
     """Return test pairs of any data set on the model's canvas, shifted as far as it has room."""
-    size = model.image_shape[1]
-    stream = open_data(data, "test", folder=folder, seed=seed)
+    channels, size, _ = model.image_shape
+    ask: dict[str, Any] = {"folder": folder, "channels": channels, "seed": seed}
+    stream = open_data(data, "test", **ask)
+    if isinstance(stream, ImageStream) and stream.image_shape[1] > size:
+        stream = open_data(data, "test", image_size=size, **ask)  # a folder's can be made smaller
     if isinstance(stream, OverlapStream | ImageStream):
         split = stream.split
         room = min(4, (size - max(split.image_shape[1:])) // 2)
         if room >= 0:
             return OverlapStream(split, len(split), size, room)
-    raise UserError(f"{data} cannot be overlaid on {size}×{size}; choose digits or mnist.")
+    raise UserError(f"{data} cannot be overlaid on {size}×{size}; choose single pictures.")
 
 
 @torch.inference_mode()
@@ -44,8 +48,8 @@ def draw_overlap(model: CapsNet, stream: Stream, index: int = 0) -> Figure:
         axes[1, n].imshow(two_colours(batch.parts[n]))
         axes[2, n].imshow(two_colours(drawn[n]))
         for row, classes in ((1, batch.labels[n]), (2, guess[n])):
-            names = [stream.classes[k] for k in classes.tolist()]
-            axes[row, n].set_title("+".join(names), fontsize=8)
+            names = "+".join(stream.classes[k] for k in classes.tolist())
+            axes[row, n].set_title(as_text(names), fontsize=8)
     for row, text in enumerate(("input", "truth", "drawn")):
         axes[row, 0].set_ylabel(text, fontsize=8)
     return figure

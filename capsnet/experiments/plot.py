@@ -39,6 +39,11 @@ def show(axis: Axes, picture: Tensor) -> None:
         axis.imshow(pixels[0], cmap="gray", vmin=0, vmax=1)
 
 
+def as_text(name: str) -> str:
+    """Return the name of a class so that matplotlib shows it and takes no $ for a formula."""
+    return name.encode("utf-8", "replace").decode().replace("$", r"\$")
+
+
 def take(stream: Stream, index: int, count: int) -> Batch:
     """Return up to `count` test images from number `index` on."""
     if not 0 <= index < stream.num_samples:

@@ -4,7 +4,7 @@ import torch
 from matplotlib.figure import Figure
 
 from capsnet.data import Stream
-from capsnet.experiments.plot import BLUE, RED, grid, show, take
+from capsnet.experiments.plot import BLUE, RED, as_text, grid, show, take
 from capsnet.models import CapsNet
 
 COLUMNS = 12
@@ -23,8 +23,9 @@ def draw_reconstructions(model: CapsNet, stream: Stream, index: int = 0) -> Figu
         show(axes[1, n], pictures[n])
         right = guess in batch.labels[n].tolist()
         truth = "+".join(stream.classes[k] for k in batch.labels[n].tolist())
-        axes[0, n].set_title(truth, fontsize=8)
-        axes[1, n].set_title(stream.classes[guess], fontsize=8, color=BLUE if right else RED)
+        axes[0, n].set_title(as_text(truth), fontsize=8)
+        said = as_text(stream.classes[guess])
+        axes[1, n].set_title(said, fontsize=8, color=BLUE if right else RED)
     axes[0, 0].set_ylabel("input", fontsize=8)
     axes[1, 0].set_ylabel("drawn", fontsize=8)
     return figure

@@ -4,7 +4,7 @@ import torch
 from matplotlib.figure import Figure
 
 from capsnet.data import Stream
-from capsnet.experiments.plot import BLUE, ORANGE, show, take
+from capsnet.experiments.plot import BLUE, ORANGE, as_text, show, take
 from capsnet.models import CapsNet
 
 
@@ -16,6 +16,7 @@ def draw_routing(model: CapsNet, stream: Stream, index: int = 0) -> Figure:
     u = model.primary(batch.images)
     trace = model.class_caps.trace(u)
     R, J = len(trace.c), model.num_classes
+    names = [as_text(name) for name in stream.classes]
     lengths = torch.linalg.vector_norm(trace.v[:, 0], dim=-1)
     winner = int(lengths[-1].argmax())
     # Each position shows the coupling of its capsules, weighted by how active they are.
@@ -31,12 +32,12 @@ def draw_routing(model: CapsNet, stream: Stream, index: int = 0) -> Figure:
     axes[1, 0].axis("off")
     for t in range(R):
         image = axes[0, t + 1].imshow(maps[t].numpy(), cmap="cividis", vmin=0, vmax=maps.max())
-        axes[0, t + 1].set_title(f"iteration {t + 1}: c to {stream.classes[winner]}", fontsize=9)
+        axes[0, t + 1].set_title(f"iteration {t + 1}: c to {names[winner]}", fontsize=9)
         axes[0, t + 1].set(xticks=[], yticks=[])
         colours = [ORANGE if j == winner else BLUE for j in range(J)]
         axes[1, t + 1].bar(range(J), lengths[t].numpy(), color=colours)
         axes[1, t + 1].set(ylim=(0, 1), xticks=range(J))
-        axes[1, t + 1].set_xticklabels(stream.classes, fontsize=7, rotation=0 if J <= 10 else 90)
+        axes[1, t + 1].set_xticklabels(names, fontsize=7, rotation=0 if J <= 10 else 90)
         axes[1, t + 1].set_title("lengths |v|", fontsize=9)
     figure.colorbar(image, ax=axes[0, -1], fraction=0.05)
     return figure
