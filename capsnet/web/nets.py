@@ -63,8 +63,14 @@ def load_nets(weights: str | None, overlap: str | None, cnn: str | None) -> Nets
             f"was trained on {' or '.join(OVERLAP_DATA)}."
         )
     other, card = find_model(cnn or "cnn_small")
-    same = (other.image_shape, list(card["classes"])) == (main.model.image_shape, main.classes)
-    return Nets(main, pairs, other.eval() if same else None)
+    seen = (other.image_shape, list(card["classes"]))
+    fits = not isinstance(other, CapsNet) and seen == (main.model.image_shape, main.classes)
+    if cnn and not fits:
+        raise UserError(
+            f"{cnn} is no CNN for the images and classes of the CapsNet; give one trained on the "
+            "same data, or leave --cnn-weights out."
+        )
+    return Nets(main, pairs, other.eval() if fits else None)
 
 
 def _capsnet(where: str) -> Net:

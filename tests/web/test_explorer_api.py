@@ -357,6 +357,13 @@ def test_network_for_pairs(runs, tmp_path):
             load_nets(None, unfit, None)
 
 
+def test_cnn_that_is_given_must_fit(runs, colour_run):
+    assert load_nets(runs["capsnet"], None, runs["cnn"]).cnn is not None
+    for weights, cnn in ((runs["capsnet"], runs["capsnet"]), (colour_run, runs["cnn"])):
+        with pytest.raises(UserError, match="no CNN for the images and classes"):
+            load_nets(weights, None, cnn)
+
+
 def test_colour_pictures_of_ones_own(colour_run):
     client = TestClient(create_app(colour_run), base_url="http://127.0.0.1")
     info = client.get("/api/info").json()
