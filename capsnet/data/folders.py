@@ -32,7 +32,13 @@ def load_folder(
     root = Path(root)
     if not root.is_dir():
         raise UserError(f"There is no folder {root}; give one that holds a folder per class.")
-    if {"train", "test"} <= {path.name for path in _folders(root)}:
+    names = {path.name for path in _folders(root)}
+    if {"train", "test"} <= names:
+        if unused := ", ".join(sorted(names - {"train", "test"})):
+            raise UserError(
+                f"{root} holds train and test, and beside them {unused}, which would not be used; "
+                "move it elsewhere, or its pictures into train."
+            )
         found = {part: list_pictures(root / part) for part in ("train", "test")}
         if found["train"].keys() != found["test"].keys():
             odd = ", ".join(sorted(found["train"].keys() ^ found["test"].keys()))

@@ -61,6 +61,10 @@ def open_picture(path: str | Path) -> "Image":
         ) from None
     except FileNotFoundError:
         raise UserError(f"There is no picture {path}; check the name.") from None
+    except IsADirectoryError:
+        raise UserError(f"{path} is a folder; name the pictures in it.") from None
+    except PermissionError:
+        raise UserError(f"You may not read {path}; ask its owner, or use a copy.") from None
     # A damaged file makes Pillow raise nearly anything.
     except Exception as error:
         raise UserError(
@@ -86,7 +90,10 @@ def _flatten(picture: "Image", channels: int, background: int) -> "Image":
     from PIL import Image
 
     if picture.mode.startswith("I"):  # 16-bit grey
-        picture = Image.fromarray((np.asarray(picture).astype(np.int64) >> 8).astype(np.uint8))
+        levels, clear = np.asarray(picture), picture.info.get("transparency")
+        picture = Image.fromarray((levels.astype(np.int64) >> 8).astype(np.uint8))
+        if clear is not None:
+            picture.putalpha(Image.fromarray((levels != clear).astype(np.uint8) * 255))
     if picture.mode in ("RGBA", "LA", "PA") or "transparency" in picture.info:
         picture = picture.convert("RGBA")
         ground = Image.new("RGBA", picture.size, (background,) * 3 + (255,))

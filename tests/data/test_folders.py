@@ -93,6 +93,14 @@ def test_split_folders_of_other_names_are_told_which_are_expected(tmp_path, part
         load_folder(tmp_path, "train")
 
 
+def test_folders_beside_train_and_test_are_refused(tmp_path):
+    for part in ("train", "val", "test"):
+        fill(tmp_path / part / "a", 2)
+        fill(tmp_path / part / "b", 2)
+    with pytest.raises(UserError, match="beside them val, which would not be used"):
+        load_folder(tmp_path, "train")
+
+
 def test_hidden_files_are_passed_over(tmp_path):
     fill(tmp_path / "a", 2)
     fill(tmp_path / "b", 2)

@@ -66,6 +66,13 @@ def test_sixteen_bit_grey_keeps_its_levels(tmp_path):
     assert out.tolist() == [[0, 0x12], [0x80, 0xFF]]
 
 
+def test_transparent_level_of_sixteen_bit_grey_is_background(tmp_path):
+    levels = np.array([[0xFFFF, 0x1234], [0x8000, 0xFFFE]], np.uint16)
+    Image.fromarray(levels).save(tmp_path / "deep.png", transparency=0xFFFF)
+    out = read_image(tmp_path / "deep.png", 2, 1)[0]
+    assert out.tolist() == [[0, 0x12], [0x80, 0xFF]]
+
+
 def test_centred_digit_of_mnist_barely_changes(tmp_path):
     images = load_digits("test").images[:100]
     changes = []
