@@ -7,6 +7,7 @@ torch is imported inside the verbs, so that `capsnet --help` answers at once.
 
 import os
 import sys
+from io import TextIOWrapper
 
 import tyro
 
@@ -38,6 +39,9 @@ VERBS = {
 def main(args: list[str] | None = None) -> int:
     """Run one verb and return the exit status; a user's mistake is one sentence and status 2."""
     args = sys.argv[1:] if args is None else args
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # the name of a file may be no text
     if not args or args[0] in ("-h", "--help"):
         print(overview())
         return 0 if args else EXIT_USER_ERROR
@@ -65,6 +69,15 @@ def main(args: list[str] | None = None) -> int:
         # Whoever read the output has seen enough; Python must not write to it at the end either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_FAILED
+    except OSError as error:
+        if error.filename is None:
+            raise
+        print(
+            f"capsnet: Could not use {error.filename}: {error.strerror}; check the name, and "
+            "whether it is open to you.",
+            file=sys.stderr,
+        )
+        return EXIT_USER_ERROR
     except KeyboardInterrupt:
         print("capsnet: stopped.", file=sys.stderr)
         return EXIT_INTERRUPTED

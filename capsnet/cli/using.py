@@ -178,7 +178,7 @@ def demo(seconds: float = 45.0, out: Path = Path("runs/demo"), json: bool = Fals
     Example: capsnet demo
 
     Args:
-        seconds: Training time for each of the two.
+        seconds: Training time for each of the two, if that is enough for twelve epochs.
         out: Folder for the runs and figures; an earlier demo there is replaced.
         json: Print the result as one JSON object on the last line.
     """

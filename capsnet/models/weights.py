@@ -34,11 +34,14 @@ def save_tensors(path: Path, tensors: dict[str, Tensor], record: dict[str, Any])
 def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Read what `save_tensors` wrote; a UserError says what is wrong with the file."""
     try:
+        path.open("rb").close()  # its errors say more than those of safetensors
         with safe_open(path, "pt") as file:
             record = dict(json.loads((file.metadata() or {})[HEADER]))
             return {name: file.get_tensor(name) for name in file.keys()}, record  # noqa: SIM118
     except FileNotFoundError as error:
         raise UserError(f"There is no file {path}; train a model first.") from error
+    except PermissionError as error:
+        raise UserError(f"You may not read {path}; ask its owner, or use another copy.") from error
     except (SafetensorError, OSError) as error:
         raise UserError(
             f"{path} cannot be read ({error}); it is damaged or cut short: use another copy."
