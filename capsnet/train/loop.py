@@ -32,7 +32,7 @@ from capsnet.train.checkpoint import (
 )
 from capsnet.train.config import TrainConfig
 from capsnet.train.device import pick_device, pick_precision
-from capsnet.train.evaluate import check_fit, evaluate
+from capsnet.train.evaluate import evaluate
 from capsnet.train.progress import TrainProgress, describe
 from capsnet.train.schedule import average_weight, learning_rate
 from capsnet.train.step import TrainStep
@@ -67,7 +67,6 @@ def train(config: TrainConfig) -> dict[str, Any] | Interrupted:
     validation = open_stream(config, "validation", device) if config.holdout else None
     torch.manual_seed(config.seed)
     model = build_model(config, stream).to(device)
-    check_fit(model, stream)
     refuse_unused(config, model)
     step = TrainStep(model, stream, config, precision)
     position = load_checkpoint(folder, step, config) if config.resume else Position()
@@ -281,12 +280,16 @@ def build_model(config: TrainConfig, stream: Stream) -> Classifier:
         name, equals, value = text.partition("=")
         if not equals:
             raise UserError(f"The option '{text}' has no value; write it as NAME=VALUE.")
+        if name in ("image_shape", "num_classes", "pretrained"):
+            raise UserError(
+                f"A run makes new weights for the shape and classes of its data; leave {name} out."
+            )
         try:
             options[name] = literal_eval(value)
         except (ValueError, SyntaxError):
             options[name] = value
-    shape = {"image_shape": tuple(stream.image_shape), "num_classes": stream.num_classes}
-    return create_model(config.model, **{**shape, **options})
+    shape = tuple(stream.image_shape)
+    return create_model(config.model, image_shape=shape, num_classes=stream.num_classes, **options)
 
 
 def refuse_unused(config: TrainConfig, model: Classifier) -> None:
