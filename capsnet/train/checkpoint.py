@@ -66,6 +66,13 @@ def load_checkpoint(folder: Path, step: TrainStep, config: TrainConfig) -> Posit
             f"The run in {folder} was started with other settings ({'; '.join(changed)}); "
             "repeat its command with --resume, or choose another --out."
         )
+    here = step.device.type
+    there = record.get("device", here)
+    if there != here:  # order, augmentation and arithmetic would be others
+        raise UserError(
+            f"The run in {folder} was made on {there}, not on {here}; "
+            f"resume it with --device {there}, or choose another --out."
+        )
     prefix = "model."
     weights = {k.removeprefix(prefix): x for k, x in tensors.items() if k.startswith(prefix)}
     set_weights(step.model, weights, path)

@@ -28,7 +28,7 @@ class TrainConfig:
     out: Path | None = None
     """Folder of the run; by default runs/MODEL-DATA-seedSEED."""
     resume: bool = False
-    """Continue the run in the folder, to the same result as if it had never stopped."""
+    """Continue the run in the folder, on the same kind of device, as if it had never stopped."""
     options: tuple[str, ...] = ()
     """Options of the model as NAME=VALUE, e.g. num_iters=1 leaky=True 'decoder=()'."""
 

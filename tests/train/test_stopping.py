@@ -16,7 +16,7 @@ import torch
 
 from capsnet.errors import UserError
 from capsnet.files import locked
-from capsnet.models.weights import load_tensors
+from capsnet.models.weights import load_tensors, save_tensors
 from capsnet.train.checkpoint import CHECKPOINT
 from capsnet.train.loop import LOCK, Interrupted, train
 
@@ -266,6 +266,19 @@ def test_resume_with_other_settings_is_refused(changes, sentence, tiny, ctrl_c):
     before = files_in(tiny().folder)
     with pytest.raises(UserError, match=sentence):
         train(tiny(resume=True, **changes))
+    assert files_in(tiny().folder) == before
+
+
+def test_resume_on_another_kind_of_device_is_refused(tiny, ctrl_c):
+    with ctrl_c(2):
+        train(tiny())
+    path = tiny().folder / CHECKPOINT
+    tensors, record = load_tensors(path)
+    assert record["device"] == "cpu"
+    save_tensors(path, tensors, {**record, "device": "cuda"})
+    before = files_in(tiny().folder)
+    with pytest.raises(UserError, match="resume it with --device cuda, or choose another --out"):
+        train(tiny(resume=True))
     assert files_in(tiny().folder) == before
 
 
