@@ -57,8 +57,6 @@ def save_checkpoint(folder: Path, step: TrainStep, config: TrainConfig, position
 def load_checkpoint(folder: Path, step: TrainStep, config: TrainConfig) -> Position:
     """Set the state of a run from its folder and return where it stopped."""
     path = folder / CHECKPOINT
-    if not path.exists():
-        raise UserError(f"There is no run to resume in {folder}; start it without --resume.")
     tensors, record = load_tensors(path)
     changed = differences(config, record["config"])
     if changed:

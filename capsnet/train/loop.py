@@ -56,11 +56,7 @@ class Diverged(UserError):
 def train(config: TrainConfig) -> dict[str, Any] | Interrupted:
     """Train, evaluate on the test set, write weights and result into the run's folder."""
     config.check()
-    folder = config.folder
-    if not config.resume and (folder / CHECKPOINT).exists():
-        raise UserError(
-            f"{folder} already holds a run; continue it with --resume or choose another --out."
-        )
+    check_folder(config)
     device = pick_device(config.device)
     precision = pick_precision(config.precision, device)
     stream = open_stream(config, "train", device)
@@ -69,11 +65,23 @@ def train(config: TrainConfig) -> dict[str, Any] | Interrupted:
     model = build_model(config, stream).to(device)
     refuse_unused(config, model)
     step = TrainStep(model, stream, config, precision)
-    position = load_checkpoint(folder, step, config) if config.resume else Position()
-    with locked(folder / LOCK, wait=False) as alone:
+    with locked(config.folder / LOCK, wait=False) as alone:
         if not alone:
-            raise UserError(f"Another process trains into {folder}; choose another --out.")
+            raise UserError(f"Another process trains into {config.folder}; choose another --out.")
+        check_folder(config)  # again: another process may have come first
+        position = load_checkpoint(config.folder, step, config) if config.resume else Position()
         return _train(config, step, position, validation)
+
+
+def check_folder(config: TrainConfig) -> None:
+    """Raise a UserError unless the folder holds a run to resume, or none to overwrite."""
+    folder, holds_run = config.folder, (config.folder / CHECKPOINT).exists()
+    if config.resume and not holds_run:
+        raise UserError(f"There is no run to resume in {folder}; start it without --resume.")
+    if holds_run and not config.resume:
+        raise UserError(
+            f"{folder} already holds a run; continue it with --resume or choose another --out."
+        )
 
 
 def _train(

@@ -17,6 +17,7 @@ import torch
 from capsnet.errors import UserError
 from capsnet.files import locked
 from capsnet.models.weights import load_tensors, save_tensors
+from capsnet.train import loop
 from capsnet.train.checkpoint import CHECKPOINT
 from capsnet.train.loop import LOCK, Interrupted, train
 
@@ -236,6 +237,35 @@ def test_a_run_is_not_overwritten(tiny):
     with pytest.raises(UserError, match="already holds a run"):
         train(tiny())
     assert files_in(tiny().folder) == before
+
+
+def finish_first(monkeypatch, config):
+    """Let the whole run be made just before another process, about to make it, takes the lock."""
+
+    def locked_late(*arguments, **options):
+        monkeypatch.undo()
+        train(config)
+        return locked(*arguments, **options)
+
+    monkeypatch.setattr(loop, "locked", locked_late)
+
+
+def test_a_run_made_meanwhile_is_not_overwritten(tiny, monkeypatch, at_step):
+    finish_first(monkeypatch, tiny())
+    with (
+        at_step(7, lambda module: pytest.fail("trained over the six steps of a finished run")),
+        pytest.raises(UserError, match="already holds a run"),
+    ):
+        train(tiny())
+
+
+def test_resume_starts_from_the_last_checkpoint_of_all(tiny, monkeypatch, at_step, ctrl_c):
+    config = tiny(resume=True)
+    with ctrl_c(2):
+        train(tiny())
+    finish_first(monkeypatch, config)
+    with at_step(5, lambda module: pytest.fail("the four steps left were made twice")):
+        assert isinstance(train(config), dict)
 
 
 @pytest.mark.parametrize("kept", [0.0, 0.1, 0.5, 0.999])
