@@ -6,17 +6,16 @@ reference.py is Procedure 1 as the paper writes it. fused.py (GPU kernels) and c
 torch) compute the same function and gradient without ever forming the votes (README.md).
 """
 
-from importlib.util import find_spec
 from typing import Literal
 
 from torch import Tensor
 
+from capsnet.ops.gpu import TRITON
 from capsnet.ops.routing.chunked import route_chunked
 from capsnet.ops.routing.reference import RoutingTrace, route_votes, trace_votes, transform
 
 __all__ = ["RoutingTrace", "dynamic_routing", "dynamic_routing_votes", "routing_trace"]
 
-TRITON = find_spec("triton") is not None
 Gradient = Literal["full", "last"]
 Backend = Literal["auto", "reference", "fused"]
 
