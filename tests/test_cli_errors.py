@@ -107,7 +107,8 @@ def tiny_pictures(tmp_path):
         ("train --seed 99999999999999999999", "seed must be at least 0 and below"),
         ("train --data-seed -1", "data-seed must be at least 0"),
         ("train --model capsnet_small --data digits --shift 28", "out of sight"),
-        ("train --model capsnet_small --data digits --contrast 1.2", "only beside a rotation"),
+        ("train --model capsnet_small --data digits --contrast 1.2", "contrast needs rotate"),
+        ("train --model capsnet_small --data digits --rotate -5", "rotate must not be negative"),
         ("train --schedule linear --lr-decay 0.9", "leave them out"),
         ("train --model cnn_small --data digits --average-classes", "has no margin loss"),
         (

@@ -126,10 +126,6 @@ class TrainConfig:
         _require(self.holdout >= 0, "holdout must not be negative")
         _require(self.holdout > 0 or self.stop_at_error is None, "stop-at-error needs a holdout")
         _require(self.holdout > 0 or self.final_split == "test", "final-split needs a holdout")
-        _require(self.shift is None or self.shift >= 0, "shift must not be negative")
-        _require(0 <= self.scale < 1, "scale must be at least 0 and less than 1")
-        _require(self.elastic >= 0, "elastic must not be negative")
-        _require(self.contrast > 0, "contrast must be greater than 0")
 
     @property
     def folder(self) -> Path:
