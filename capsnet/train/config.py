@@ -87,9 +87,10 @@ class TrainConfig:
     data_folder: Path | None = None
     """Folder with the data set's files, if you placed them by hand."""
     image_size: int | None = None
-    """Side in pixels that images of a folder are brought to."""
+    """Side in pixels of the canvas, or that images of a folder and of smallNORB are scaled to."""
     channels: int | None = None
-    """1 for grey or 3 for colour images of a folder; by default what the files are."""
+    """Channels of the images: 1 or 3 of a folder, 1 or 2 of smallNORB, any number of equal ones of
+    other data, which is grey; by default the data's own."""
 
     device: str = "auto"
     """auto, cpu, cuda or cuda:N."""
