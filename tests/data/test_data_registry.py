@@ -97,7 +97,7 @@ def test_augment_is_for_training_images_that_do_not_move_by_themselves():
         "shift",
     }
     for split, options in (("test", {}), ("validation", {"holdout": 10})):
-        with pytest.raises(ValueError, match="Only training"):
+        with pytest.raises(UserError, match="Only training"):
             open_data("digits", split, augment=Augment(), **options)
     with pytest.raises(UserError, match="own rules"):
         open_data("multidigits", "train", augment=Augment())

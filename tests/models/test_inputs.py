@@ -29,5 +29,5 @@ def test_a_class_can_be_chosen_in_many_ways():
     for which in (3, [3, 3], torch.tensor(3), torch.tensor([3, 3], dtype=torch.int32)):
         assert torch.equal(model.reconstruct(v, which), expected)
     for which in (10, -1, torch.tensor([1, 10]), [0, -1]):
-        with pytest.raises(ValueError, match="no class"):
+        with pytest.raises(UserError, match="no class"):
             model.reconstruct(v, which)
