@@ -18,6 +18,8 @@ from capsnet.data.datasets import Split
 from capsnet.data.movement import Mover, Plan
 from capsnet.errors import UserError
 
+TEST_SEED = 2017
+
 
 class Batch(NamedTuple):
     """Images [N, C, H, W] in [0, 1], labels [N, L], and each object alone [N, L, C, H, W]."""
@@ -57,6 +59,11 @@ class Stream(Protocol):
     def batch(self, plan: Plan) -> Batch:
         """Make the batch of a slice of a plan, tensors [N, ...]."""
         ...
+
+
+def fixed_generator() -> torch.Generator:
+    """Return what draws a test plan: on the CPU, where the same seed gives the same everywhere."""
+    return torch.Generator().manual_seed(TEST_SEED)
 
 
 def canvas_shape(split: Split, canvas: int | None, margin: int = 0) -> tuple[int, int, int]:
