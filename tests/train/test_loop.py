@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from runs import history, same_outcome
 
 from capsnet.data import Augment, open_data
 from capsnet.errors import UserError
@@ -15,19 +16,6 @@ from capsnet.train.objectives import OBJECTIVES
 from capsnet.train.step import TrainStep
 
 CNN = {"model": "cnn_small", "options": ("channels=4", "dropout=0.5")}
-
-
-def history(config):
-    """What an epoch must always come out as: all but the times."""
-    lines = [json.loads(line) for line in (config.folder / "log.jsonl").read_text().splitlines()]
-    return [{k: x for k, x in line.items() if "second" not in k} for line in lines]
-
-
-def same_outcome(one, other):
-    a, _ = load_tensors(one.folder / "weights.safetensors")
-    b, _ = load_tensors(other.folder / "weights.safetensors")
-    assert history(one) == history(other)
-    assert a.keys() == b.keys() and all(torch.equal(a[k], b[k]) for k in a)
 
 
 @pytest.mark.parametrize("changes", [{}, CNN], ids=["capsnet", "cnn"])

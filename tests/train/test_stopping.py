@@ -1,6 +1,5 @@
 """Runs that end badly: killed, stopped, out of numbers, out of space, or resumed by mistake."""
 
-import json
 import os
 import random
 import resource
@@ -13,6 +12,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from runs import same_outcome
 
 from capsnet.errors import UserError
 from capsnet.files import locked
@@ -47,17 +47,6 @@ def wait_for_change(path, process, before=None):
         assert time.monotonic() < deadline
         time.sleep(0.01)
     return True
-
-
-def same_outcome(one, other):
-    a, _ = load_tensors(one.folder / "weights.safetensors")
-    b, _ = load_tensors(other.folder / "weights.safetensors")
-    assert all(torch.equal(a[k], b[k]) for k in a)
-    first, second = (
-        [json.loads(line)["loss"] for line in (c.folder / "log.jsonl").read_text().splitlines()]
-        for c in (one, other)
-    )
-    assert first == second
 
 
 @pytest.fixture(scope="module")
