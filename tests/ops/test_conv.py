@@ -4,7 +4,6 @@ On a machine without a GPU a few small cases run in Triton's interpreter, in ano
 the interpreter must be chosen before Triton is imported. With a Hopper GPU: `pytest -m gpu`.
 """
 
-import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -15,19 +14,14 @@ from typing import NamedTuple
 import pytest
 import torch
 import torch.nn.functional as F
+from machine import CUDA, DEVICE, HALF, interpreted
 from torch import Tensor
 
 from capsnet.ops import conv
 from capsnet.ops.conv import conv2d, unfolded
 
-INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
-CUDA = torch.cuda.is_available() and not INTERPRETED
-DEVICE = "cuda" if CUDA else "cpu"
 HOPPER = CUDA and torch.cuda.get_device_capability() == (9, 0)
 gpu = pytest.mark.skipif(not HOPPER, reason="needs a Hopper GPU")
-interpreted = pytest.mark.skipif(not INTERPRETED, reason="runs in test_in_interpreter's process")
-# The interpreter multiplies bf16 wrongly, so 16 bits are represented by fp16 there.
-HALF = torch.float16 if INTERPRETED else torch.bfloat16
 
 
 class Case(NamedTuple):
