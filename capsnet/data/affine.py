@@ -23,8 +23,6 @@ ROTATE, SHEAR, SCALE = 20.0, 0.2, 0.2
 class CanvasStream(Stream):
     """Images placed uniformly on a black canvas: anew for each generator, fixed without."""
 
-    num_labels = 1
-
     def __init__(self, split: Split, canvas: int = 40) -> None:
         self.split = split
         self.num_samples = len(split)
@@ -58,8 +56,6 @@ class AffineStream(Stream):
     reach: the most pixels that an image's centre moves along each axis; by default as far as its
     ink has room, which is farther than CanvasStream goes.
     """
-
-    num_labels = 1
 
     def __init__(
         self,

@@ -22,8 +22,6 @@ from capsnet.errors import UserError
 class OverlapStream(Stream):
     """Pairs drawn on the device: anew for each generator, one fixed set without."""
 
-    num_labels = 2
-
     def __init__(
         self,
         split: Split,

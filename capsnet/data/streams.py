@@ -34,7 +34,6 @@ class Stream(Protocol):
 
     split: Split
     num_samples: int
-    num_labels: int
     image_shape: tuple[int, int, int]
 
     @property
@@ -83,8 +82,6 @@ def canvas_shape(split: Split, canvas: int | None, margin: int = 0) -> tuple[int
 
 class ImageStream(Stream):
     """One object per image, centred on a square canvas if one is given; moved by `augment`."""
-
-    num_labels = 1
 
     def __init__(
         self, split: Split, augment: Augment | None = None, canvas: int | None = None

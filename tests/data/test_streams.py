@@ -53,13 +53,14 @@ def seeded(seed):
 
 
 def test_batch_has_the_stated_form(stream):
+    num_labels = 2 if isinstance(stream, OverlapStream) else 1
     for generator in (seeded(0), None):
         plan = stream.plan(generator)
         assert all(len(values) == stream.num_samples for values in plan.values())
         batch = stream.batch({name: values[:5] for name, values in plan.items()})
         assert batch.images.shape == (5, *stream.image_shape)
-        assert batch.labels.shape == (5, stream.num_labels)
-        assert batch.parts.shape == (5, stream.num_labels, *stream.image_shape)
+        assert batch.labels.shape == (5, num_labels)
+        assert batch.parts.shape == (5, num_labels, *stream.image_shape)
         assert batch.images.dtype == batch.parts.dtype == torch.float32
         assert batch.labels.dtype == torch.int64
         assert batch.images.min() >= 0 and batch.images.max() <= 1
