@@ -10,8 +10,8 @@ from capsnet.data.folders import load_folder
 from capsnet.data.overlap import OverlapStream, bounding_box_overlap
 from capsnet.data.pictures import read_image
 from capsnet.data.registry import Entry, SplitName, find_data, list_data, open_data
-from capsnet.data.reports import DataReport, FileReport, check, fetch
-from capsnet.data.sources import Located, cache_folder, locate
+from capsnet.data.reports import check, fetch
+from capsnet.data.sources import cache_folder, locate
 from capsnet.data.streams import Batch, ImageStream, Plan, Stream
 
 __all__ = [
@@ -19,11 +19,8 @@ __all__ = [
     "Augment",
     "Batch",
     "CanvasStream",
-    "DataReport",
     "Entry",
-    "FileReport",
     "ImageStream",
-    "Located",
     "OverlapStream",
     "Plan",
     "Split",

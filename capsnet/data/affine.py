@@ -11,19 +11,17 @@ Usage: train, test = CanvasStream(mnist_train), AffineStream(mnist_test)
 import torch
 from torch import Tensor
 
-from capsnet.data.augment import SHARP, affine_theta, linear_map, place, warp
+from capsnet.data.augment import SHARP, affine_theta, place, warp
 from capsnet.data.datasets import Split
-from capsnet.data.streams import Batch, Plan, Stream, canvas_shape
+from capsnet.data.movement import draw_maps
+from capsnet.data.streams import Batch, Plan, Stream, canvas_shape, fixed_generator
 
-TEST_SEED = 2017
 VERSIONS = 32
 ROTATE, SHEAR, SCALE = 20.0, 0.2, 0.2
 
 
 class CanvasStream(Stream):
     """Images placed uniformly on a black canvas: anew for each generator, fixed without."""
-
-    num_labels = 1
 
     def __init__(self, split: Split, canvas: int = 40) -> None:
         self.split = split
@@ -32,18 +30,18 @@ class CanvasStream(Stream):
 
     def plan(self, generator: torch.Generator | None) -> Plan:
         """Draw "index" [M] and "shift" [M, 2], (dy, dx) from the centre."""
-        num, device = self.num_samples, self.device
+        num = self.num_samples
         if generator is None:
-            index = torch.arange(num, device=device)
-            generator, device = torch.Generator().manual_seed(TEST_SEED), torch.device("cpu")
+            generator, index = fixed_generator(), torch.arange(num)
         else:
-            index = torch.randperm(num, generator=generator, device=device)
+            index = torch.randperm(num, generator=generator, device=generator.device)
         shift = []
         for outer, inner in zip(self.image_shape[1:], self.split.image_shape[1:], strict=True):
             room, corner = outer - inner, (outer - inner) // 2
-            top = torch.randint(room + 1, (num,), generator=generator, device=device)
+            top = torch.randint(room + 1, (num,), generator=generator, device=generator.device)
             shift.append(top - corner)
-        return {"index": index, "shift": torch.stack(shift, 1).to(self.device)}
+        plan = {"index": index, "shift": torch.stack(shift, 1)}
+        return {name: values.to(self.device) for name, values in plan.items()}
 
     def batch(self, plan: Plan) -> Batch:
         """Make the batch of a slice of a plan; its only part is the image itself."""
@@ -59,8 +57,6 @@ class AffineStream(Stream):
     ink has room, which is farther than CanvasStream goes.
     """
 
-    num_labels = 1
-
     def __init__(
         self,
         split: Split,
@@ -75,17 +71,16 @@ class AffineStream(Stream):
 
     def plan(self, generator: torch.Generator | None) -> Plan:
         """Draw "index" [M] and "theta" [M, 2, 3]."""
-        num, device = self.num_samples, self.device
+        num = self.num_samples
         if generator is None:
-            generator, device = torch.Generator().manual_seed(TEST_SEED), torch.device("cpu")
-            index = torch.arange(num) % len(self.split)
+            generator, index = fixed_generator(), torch.arange(num)
         else:
-            index = torch.randperm(num, generator=generator, device=device) % len(self.split)
-        spread = torch.rand(num, 4, generator=generator, device=device) * 2 - 1
-        where = torch.rand(num, 2, generator=generator, device=device)
-        A = linear_map(spread[:, 0] * ROTATE, 1 + spread[:, 1:3] * SCALE, spread[:, 3] * SHEAR)
+            index = torch.randperm(num, generator=generator, device=generator.device)
+        index = index % len(self.split)
+        A = draw_maps(num, ROTATE, SCALE, SHEAR, generator)
+        where = torch.rand(num, 2, generator=generator, device=generator.device)
         inner, outer = self.split.image_shape[1:], self.image_shape[1:]
-        shift = self._shift(A, self.boxes.to(device)[index], where)
+        shift = self._shift(A, self.boxes.to(generator.device)[index], where)
         plan = {"index": index, "theta": affine_theta(A, shift, inner, outer)}
         return {name: values.to(self.device) for name, values in plan.items()}
 

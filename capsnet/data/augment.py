@@ -38,14 +38,15 @@ class Augment:
     """Factor of the contrast, around mid-grey, of images moved in other ways than by a shift."""
 
     def __post_init__(self) -> None:
-        least = min(self.shift, self.rotate, self.scale, self.shear, self.elastic)
-        if least < 0 or self.scale >= 1:
-            raise UserError(f"{self} is impossible; use values from 0 on, and a scale below 1.")
-        if self.contrast <= 0 or (self.contrast != 1 and not self.warps):
-            raise UserError(
-                "A contrast is above 0, and other than 1 only beside a rotation, scale, shear or "
-                "elastic distortion."
-            )
+        for name in ("shift", "rotate", "scale", "shear", "elastic"):
+            if getattr(self, name) < 0:
+                raise UserError(f"{name} must not be negative.")
+        if self.scale >= 1:
+            raise UserError("scale must be less than 1.")
+        if self.contrast <= 0:
+            raise UserError("contrast must be greater than 0.")
+        if self.contrast != 1 and not self.warps:
+            raise UserError("contrast needs rotate, scale, shear or elastic; leave it out.")
 
     @property
     def warps(self) -> bool:

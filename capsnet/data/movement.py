@@ -23,6 +23,14 @@ from capsnet.errors import UserError
 Plan = dict[str, Tensor]
 
 
+def draw_maps(
+    num: int, rotate: float, scale: float, shear: float, generator: torch.Generator
+) -> Tensor:
+    """Draw A [num, 2, 2] with angle, scale of x and of y, and shear uniform up to their bounds."""
+    spread = torch.rand(num, 4, generator=generator, device=generator.device) * 2 - 1
+    return linear_map(spread[:, 0] * rotate, 1 + spread[:, 1:3] * scale, spread[:, 3] * shear)
+
+
 class Mover:
     """Moves images of the size `inner` on black ones of the size `outer` as an Augment says."""
 
@@ -44,12 +52,8 @@ class Mover:
         shift = torch.randint(-reach, reach + 1, (num, 2), generator=generator, device=device)
         if not self.augment.warps:
             return {"shift": shift}
-        spread = torch.rand(num, 4, generator=generator, device=device) * 2 - 1
-        A = linear_map(
-            angle=spread[:, 0] * self.augment.rotate,
-            scale=1 + spread[:, 1:3] * self.augment.scale,
-            shear=spread[:, 3] * self.augment.shear,
-        )
+        a = self.augment
+        A = draw_maps(num, a.rotate, a.scale, a.shear, generator)
         plan = {"theta": affine_theta(A, shift.flip(1), self.inner, self.outer)}
         if self.augment.elastic:
             plan["knots"] = draw_knots(num, self.augment.elastic, self.inner, generator)

@@ -15,16 +15,12 @@ from torch import Tensor
 from capsnet.data.augment import Augment
 from capsnet.data.datasets import Split
 from capsnet.data.movement import Mover
-from capsnet.data.streams import Batch, Plan, Stream, canvas_shape
+from capsnet.data.streams import Batch, Plan, Stream, canvas_shape, fixed_generator
 from capsnet.errors import UserError
-
-TEST_SEED = 2017
 
 
 class OverlapStream(Stream):
     """Pairs drawn on the device: anew for each generator, one fixed set without."""
-
-    num_labels = 2
 
     def __init__(
         self,
@@ -46,11 +42,9 @@ class OverlapStream(Stream):
 
     def plan(self, generator: torch.Generator | None) -> Plan:
         """Draw "index" [M, 2] of the two images and their movement, [M, 2, …]."""
-        # The test set is drawn on the CPU, where the same seed gives the same pairs everywhere.
-        fixed = generator is None
-        generator = generator or torch.Generator().manual_seed(TEST_SEED)
-        device = torch.device("cpu") if fixed else self.device
-        labels, num = self.split.labels.to(device), self.num_samples
+        generator = generator or fixed_generator()
+        num, device = self.num_samples, generator.device
+        labels = self.split.labels.to(device)
         first = torch.randperm(num, generator=generator, device=device) % len(labels)
         second = draw_partners(labels, first, generator)
         movement = self.mover.draw(2 * num, generator)

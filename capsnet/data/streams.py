@@ -18,6 +18,8 @@ from capsnet.data.datasets import Split
 from capsnet.data.movement import Mover, Plan
 from capsnet.errors import UserError
 
+TEST_SEED = 2017
+
 
 class Batch(NamedTuple):
     """Images [N, C, H, W] in [0, 1], labels [N, L], and each object alone [N, L, C, H, W]."""
@@ -32,7 +34,6 @@ class Stream(Protocol):
 
     split: Split
     num_samples: int
-    num_labels: int
     image_shape: tuple[int, int, int]
 
     @property
@@ -59,6 +60,11 @@ class Stream(Protocol):
         ...
 
 
+def fixed_generator() -> torch.Generator:
+    """Return what draws a test plan: on the CPU, where the same seed gives the same everywhere."""
+    return torch.Generator().manual_seed(TEST_SEED)
+
+
 def canvas_shape(split: Split, canvas: int | None, margin: int = 0) -> tuple[int, int, int]:
     """Return (C, H, W) of images on a square canvas that must hold them and a margin around."""
     channels, height, width = split.image_shape
@@ -76,8 +82,6 @@ def canvas_shape(split: Split, canvas: int | None, margin: int = 0) -> tuple[int
 
 class ImageStream(Stream):
     """One object per image, centred on a square canvas if one is given; moved by `augment`."""
-
-    num_labels = 1
 
     def __init__(
         self, split: Split, augment: Augment | None = None, canvas: int | None = None

@@ -58,7 +58,7 @@ def model_entry(name: str) -> ModelEntry:
     return _MODELS[name]
 
 
-def create_model(name: str, pretrained: bool = False, **options: Any) -> Classifier:
+def create_model(name: str, /, pretrained: bool = False, **options: Any) -> Classifier:
     """Build the model `name`; options override its preset.
 
     pretrained: with the shipped weights, and with the options those were trained with.

@@ -44,7 +44,7 @@ def spread_loss(activations: Tensor, labels: Tensor, margin: float = 0.9) -> Ten
 def reconstruction_loss(pixels: Tensor, images: Tensor) -> Tensor:
     """Return the sum over pixels of squared differences, averaged over the first dimension."""
     if pixels.shape != images.shape:
-        raise ValueError(
+        raise UserError(
             f"Pictures of shape {tuple(pixels.shape)} cannot be compared with images of "
             f"{tuple(images.shape)}; give both the same shape."
         )
@@ -57,7 +57,7 @@ def class_table(targets: Tensor, like: Tensor) -> Tensor:
         check_classes(targets, like.shape[1])
         targets = F.one_hot(targets.long(), like.shape[1])
     if targets.shape != like.shape:
-        raise ValueError(
+        raise UserError(
             f"Targets of shape {tuple(targets.shape)} do not fit {tuple(like.shape)}; "
             "give labels [N] or a table of zeros and ones [N, J]."
         )

@@ -6,15 +6,14 @@ On a GPU all are one kernel (adam_kernel.py), since what they cost is memory tra
 moments and average are read once, and written once if changed. Elsewhere they are torch's own.
 """
 
-from importlib.util import find_spec
 from itertools import accumulate
 from math import ceil, log
 
 import torch
 from torch import Tensor
 
-# The kernel takes tuples, for which it needs the Triton that torch 2.8 comes with.
-TRITON = find_spec("triton") is not None and torch.__version__ >= "2.8"
+from capsnet.ops.gpu import TRITON
+
 BLOCK, NUM_WARPS = 2048, 4
 MAX_TENSORS = 16  # parameters in one launch, each five pointers and the number of steps
 

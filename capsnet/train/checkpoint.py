@@ -57,14 +57,19 @@ def save_checkpoint(folder: Path, step: TrainStep, config: TrainConfig, position
 def load_checkpoint(folder: Path, step: TrainStep, config: TrainConfig) -> Position:
     """Set the state of a run from its folder and return where it stopped."""
     path = folder / CHECKPOINT
-    if not path.exists():
-        raise UserError(f"There is no run to resume in {folder}; start it without --resume.")
     tensors, record = load_tensors(path)
     changed = differences(config, record["config"])
     if changed:
         raise UserError(
             f"The run in {folder} was started with other settings ({'; '.join(changed)}); "
             "repeat its command with --resume, or choose another --out."
+        )
+    here = step.device.type
+    there = record.get("device", here)
+    if there != here:  # order, augmentation and arithmetic would be others
+        raise UserError(
+            f"The run in {folder} was made on {there}, not on {here}; "
+            f"resume it with --device {there}, or choose another --out."
         )
     prefix = "model."
     weights = {k.removeprefix(prefix): x for k, x in tensors.items() if k.startswith(prefix)}

@@ -28,7 +28,7 @@ class TrainConfig:
     out: Path | None = None
     """Folder of the run; by default runs/MODEL-DATA-seedSEED."""
     resume: bool = False
-    """Continue the run in the folder, to the same result as if it had never stopped."""
+    """Continue the run in the folder, on the same kind of device, as if it had never stopped."""
     options: tuple[str, ...] = ()
     """Options of the model as NAME=VALUE, e.g. num_iters=1 leaky=True 'decoder=()'."""
 
@@ -87,9 +87,10 @@ class TrainConfig:
     data_folder: Path | None = None
     """Folder with the data set's files, if you placed them by hand."""
     image_size: int | None = None
-    """Side in pixels that images of a folder are brought to."""
+    """Side in pixels of the canvas, or that images of a folder and of smallNORB are scaled to."""
     channels: int | None = None
-    """1 for grey or 3 for colour images of a folder; by default what the files are."""
+    """Channels of the images: 1 or 3 of a folder, 1 or 2 of smallNORB, any number of equal ones of
+    other data, which is grey; by default the data's own."""
 
     device: str = "auto"
     """auto, cpu, cuda or cuda:N."""
@@ -126,10 +127,6 @@ class TrainConfig:
         _require(self.holdout >= 0, "holdout must not be negative")
         _require(self.holdout > 0 or self.stop_at_error is None, "stop-at-error needs a holdout")
         _require(self.holdout > 0 or self.final_split == "test", "final-split needs a holdout")
-        _require(self.shift is None or self.shift >= 0, "shift must not be negative")
-        _require(0 <= self.scale < 1, "scale must be at least 0 and less than 1")
-        _require(self.elastic >= 0, "elastic must not be negative")
-        _require(self.contrast > 0, "contrast must be greater than 0")
 
     @property
     def folder(self) -> Path:

@@ -32,7 +32,7 @@ from capsnet.train.checkpoint import (
 )
 from capsnet.train.config import TrainConfig
 from capsnet.train.device import pick_device, pick_precision
-from capsnet.train.evaluate import check_fit, evaluate
+from capsnet.train.evaluate import evaluate
 from capsnet.train.progress import TrainProgress, describe
 from capsnet.train.schedule import average_weight, learning_rate
 from capsnet.train.step import TrainStep
@@ -56,25 +56,32 @@ class Diverged(UserError):
 def train(config: TrainConfig) -> dict[str, Any] | Interrupted:
     """Train, evaluate on the test set, write weights and result into the run's folder."""
     config.check()
-    folder = config.folder
-    if not config.resume and (folder / CHECKPOINT).exists():
-        raise UserError(
-            f"{folder} already holds a run; continue it with --resume or choose another --out."
-        )
+    check_folder(config)
     device = pick_device(config.device)
     precision = pick_precision(config.precision, device)
     stream = open_stream(config, "train", device)
     validation = open_stream(config, "validation", device) if config.holdout else None
     torch.manual_seed(config.seed)
     model = build_model(config, stream).to(device)
-    check_fit(model, stream)
     refuse_unused(config, model)
     step = TrainStep(model, stream, config, precision)
-    position = load_checkpoint(folder, step, config) if config.resume else Position()
-    with locked(folder / LOCK, wait=False) as alone:
+    with locked(config.folder / LOCK, wait=False) as alone:
         if not alone:
-            raise UserError(f"Another process trains into {folder}; choose another --out.")
+            raise UserError(f"Another process trains into {config.folder}; choose another --out.")
+        check_folder(config)  # again: another process may have come first
+        position = load_checkpoint(config.folder, step, config) if config.resume else Position()
         return _train(config, step, position, validation)
+
+
+def check_folder(config: TrainConfig) -> None:
+    """Raise a UserError unless the folder holds a run to resume, or none to overwrite."""
+    folder, holds_run = config.folder, (config.folder / CHECKPOINT).exists()
+    if config.resume and not holds_run:
+        raise UserError(f"There is no run to resume in {folder}; start it without --resume.")
+    if holds_run and not config.resume:
+        raise UserError(
+            f"{folder} already holds a run; continue it with --resume or choose another --out."
+        )
 
 
 def _train(
@@ -281,12 +288,16 @@ def build_model(config: TrainConfig, stream: Stream) -> Classifier:
         name, equals, value = text.partition("=")
         if not equals:
             raise UserError(f"The option '{text}' has no value; write it as NAME=VALUE.")
+        if name in ("image_shape", "num_classes", "pretrained"):
+            raise UserError(
+                f"A run makes new weights for the shape and classes of its data; leave {name} out."
+            )
         try:
             options[name] = literal_eval(value)
         except (ValueError, SyntaxError):
             options[name] = value
-    shape = {"image_shape": tuple(stream.image_shape), "num_classes": stream.num_classes}
-    return create_model(config.model, **{**shape, **options})
+    shape = tuple(stream.image_shape)
+    return create_model(config.model, image_shape=shape, num_classes=stream.num_classes, **options)
 
 
 def refuse_unused(config: TrainConfig, model: Classifier) -> None:

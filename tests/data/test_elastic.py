@@ -127,8 +127,8 @@ def test_config_is_passed_on_and_checked():
     config = TrainConfig(data="digits", rotate=1.0, scale=0.2, shear=0.3, elastic=0.4)
     assert open_stream(config, "train", CPU).mover.augment == Augment(2, 1.0, 0.2, 0.3, 0.4)
     assert open_stream(config, "test", CPU).mover.augment == Augment(shift=0)
-    with pytest.raises(UserError, match="elastic"):
-        TrainConfig(elastic=-1.0).check()
+    with pytest.raises(UserError, match="elastic must not be negative"):
+        open_stream(TrainConfig(data="digits", elastic=-1.0), "train", CPU)
     with pytest.raises(UserError, match="own rules"):
         open_stream(TrainConfig(data="mnist40", elastic=1.0), "train", CPU)
 

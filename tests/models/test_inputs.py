@@ -28,6 +28,10 @@ def test_a_class_can_be_chosen_in_many_ways():
     expected = model.reconstruct(v, torch.tensor([3, 3]))
     for which in (3, [3, 3], torch.tensor(3), torch.tensor([3, 3], dtype=torch.int32)):
         assert torch.equal(model.reconstruct(v, which), expected)
+    assert torch.equal(model.reconstruct(v), model.reconstruct(v, v.norm(dim=-1).argmax(dim=1)))
+    pictures = model.reconstruct(v, torch.tensor([[1, 3]] * 2))
+    assert pictures.shape == (2, 2, 1, 28, 28)
+    torch.testing.assert_close(pictures[:, 1], expected)
     for which in (10, -1, torch.tensor([1, 10]), [0, -1]):
-        with pytest.raises(ValueError, match="no class"):
+        with pytest.raises(UserError, match=r"no class -?10?; choose 0 to 9"):
             model.reconstruct(v, which)

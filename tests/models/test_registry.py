@@ -146,16 +146,6 @@ def model():
     return create_model("capsnet_small", **SMALL).eval()
 
 
-def test_reconstruction_of_the_longest_of_one_and_of_any_class(model):
-    v = model(torch.rand(3, 1, 28, 28)).v
-    longest = v.norm(dim=-1).argmax(dim=1)
-    assert torch.equal(model.reconstruct(v), model.reconstruct(v, longest))
-    assert torch.equal(model.reconstruct(v, 4), model.reconstruct(v, torch.full((3,), 4)))
-    assert model.reconstruct(v, torch.tensor([[1, 2]] * 3)).shape == (3, 2, 1, 28, 28)
-    with pytest.raises(UserError, match="no class 10; choose 0 to 9"):
-        model.reconstruct(v, 10)
-
-
 def test_without_decoder_there_is_no_picture():
     model = create_model("capsnet_small", **{**SMALL, "decoder": ()})
     with pytest.raises(UserError, match="no decoder"):

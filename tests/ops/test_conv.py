@@ -4,7 +4,6 @@ On a machine without a GPU a few small cases run in Triton's interpreter, in ano
 the interpreter must be chosen before Triton is imported. With a Hopper GPU: `pytest -m gpu`.
 """
 
-import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -15,19 +14,14 @@ from typing import NamedTuple
 import pytest
 import torch
 import torch.nn.functional as F
+from machine import CUDA, DEVICE, HALF, interpreted
 from torch import Tensor
 
 from capsnet.ops import conv
 from capsnet.ops.conv import conv2d, unfolded
 
-INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
-CUDA = torch.cuda.is_available() and not INTERPRETED
-DEVICE = "cuda" if CUDA else "cpu"
 HOPPER = CUDA and torch.cuda.get_device_capability() == (9, 0)
 gpu = pytest.mark.skipif(not HOPPER, reason="needs a Hopper GPU")
-interpreted = pytest.mark.skipif(not INTERPRETED, reason="runs in test_in_interpreter's process")
-# The interpreter multiplies bf16 wrongly, so 16 bits are represented by fp16 there.
-HALF = torch.float16 if INTERPRETED else torch.bfloat16
 
 
 class Case(NamedTuple):
@@ -173,7 +167,6 @@ def check_operators() -> None:
         torch.library.opcheck(op, arguments, test_utils=tests)
 
 
-@pytest.mark.skipif(CUDA or INTERPRETED, reason="the GPU tests cover the same cases")
 def test_in_interpreter(pass_in_interpreter) -> None:
     pass_in_interpreter()
 
@@ -192,19 +185,22 @@ def test_interpreted_use() -> None:
     check_operators()
 
 
-@interpreted
 @pytest.mark.parametrize(
-    "tiles,steps,slots", [(144, 324, 132), (36, 324, 132), (5, 9, 4), (3, 2, 4)]
+    "tiles,steps,slots", [(144, 324, 132), (36, 324, 132), (131, 324, 132), (5, 9, 4), (3, 2, 4)]
 )
-def test_interpreted_plan_covers_every_step_once(tiles, steps, slots) -> None:
+def test_programs_share_out_every_step_once(tiles, steps, slots) -> None:
+    pytest.importorskip("triton", reason="the kernels need Triton")
+    from capsnet.ops.conv.kernels_wide import spans
     from capsnet.ops.conv.wide import plan
 
-    full, extra, parts = plan(tiles, steps, slots)
-    assert full + extra == tiles
-    bounds = [i * extra * steps // max(parts, 1) for i in range(parts + 1)]
-    assert bounds[-1] == extra * steps
-    for start, end in pairwise(bounds):
+    split = plan(tiles, steps, slots)
+    programs = [spans.fn(pid, *split, steps) for pid in range(split.full + split.parts)]
+    assert programs[0][0] == 0 and programs[-1][1] == tiles * steps
+    assert all(end == start for (_, end), (start, _) in pairwise(programs))
+    for start, end in programs:
         assert 0 < end - start <= steps  # so that a program has pieces of two tiles at most
+    ragged = split.full % slots
+    assert split.parts <= slots and (ragged == 0 or ragged > 0.9 * slots)
 
 
 def test_torch_takes_what_the_kernels_do_not() -> None:

@@ -4,23 +4,17 @@ On a machine without a GPU a few small cases run in Triton's interpreter, in ano
 the interpreter must be chosen before Triton is imported. With a GPU: `pytest -m gpu`.
 """
 
-import os
 from itertools import product
 from typing import NamedTuple
 
 import pytest
 import torch
+from machine import DEVICE, gpu, interpreted
 from torch import Tensor
 
 from capsnet.ops.routing.reference import route_votes, transform
 
 pytest.importorskip("triton", reason="the fused routing needs Triton")
-
-CUDA = torch.cuda.is_available()
-INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
-DEVICE = "cpu" if INTERPRETED else "cuda"
-gpu = pytest.mark.skipif(not CUDA, reason="needs a CUDA device")
-interpreted = pytest.mark.skipif(not INTERPRETED, reason="runs in test_in_interpreter's process")
 
 
 class Case(NamedTuple):
@@ -103,7 +97,6 @@ def check(case: Case, dtype: torch.dtype) -> None:
         assert error <= (2 if name == "v" else 3) * allowed + floor, f"{name}: {error} > {allowed}"
 
 
-@pytest.mark.skipif(CUDA, reason="the GPU tests cover the same cases")
 def test_in_interpreter(pass_in_interpreter) -> None:
     pass_in_interpreter()
 

@@ -1,6 +1,7 @@
 import pytest
 import torch
 
+from capsnet.errors import UserError
 from capsnet.ops import margin_loss, reconstruction_loss, spread_loss
 
 
@@ -88,7 +89,7 @@ def test_batch_mean_makes_copies_count_once():
 
 @pytest.mark.parametrize("shape", [(2, 4), (3, 3), (2, 3, 1)])
 def test_targets_that_do_not_fit_are_a_sentence(shape):
-    with pytest.raises(ValueError, match=r"do not fit .*; give labels"):
+    with pytest.raises(UserError, match=r"do not fit .*; give labels"):
         margin_loss(torch.rand(2, 3), torch.zeros(shape))
 
 
@@ -98,7 +99,7 @@ def test_targets_that_do_not_fit_are_a_sentence(shape):
     [([0, 3], "no class 3"), ([-1, 0], "no class -1"), ([0.0, 1.0], "whole numbers")],
 )
 def test_labels_that_are_no_classes_are_a_sentence(loss, labels, sentence):
-    with pytest.raises(ValueError, match=sentence):
+    with pytest.raises(UserError, match=sentence):
         loss(torch.rand(2, 3), torch.tensor(labels))
 
 
@@ -109,5 +110,5 @@ def test_labels_of_any_whole_type():
 
 
 def test_pictures_of_another_shape_are_not_compared():
-    with pytest.raises(ValueError, match="same shape"):
+    with pytest.raises(UserError, match="same shape"):
         reconstruction_loss(torch.rand(4, 1, 5, 5), torch.rand(4, 5, 5))

@@ -1,6 +1,7 @@
 import pytest
 import torch
 
+from capsnet.errors import UserError
 from capsnet.ops import dynamic_routing, dynamic_routing_votes, routing_trace, squash
 from capsnet.ops.routing import chunked
 
@@ -273,23 +274,23 @@ def test_fused_keeps_no_votes_for_the_backward_pass():
 
 def test_mistakes_are_sentences():
     u, W = inputs()
-    with pytest.raises(ValueError, match=r"num_iters must be at least 1"):
+    with pytest.raises(UserError, match=r"num_iters must be at least 1"):
         dynamic_routing(u, W, 0)
-    with pytest.raises(ValueError, match=r"u must be \[N, 5, 3\]"):
+    with pytest.raises(UserError, match=r"u must be \[N, 5, 3\]"):
         dynamic_routing(u[:, 1:], W)
-    with pytest.raises(ValueError, match=r"u must be \[N, 5, 3\]"):
+    with pytest.raises(UserError, match=r"u must be \[N, 5, 3\]"):
         dynamic_routing(u[..., :2], W)
-    with pytest.raises(ValueError, match=r"u must be \[N, 5, 3\]"):
+    with pytest.raises(UserError, match=r"u must be \[N, 5, 3\]"):
         dynamic_routing(u[0], W)
-    with pytest.raises(ValueError, match=r"must be \[3, 4\]"):
+    with pytest.raises(UserError, match=r"must be \[3, 4\]"):
         dynamic_routing(u, W, bias=torch.zeros(4, 3))
-    with pytest.raises(ValueError, match="'full' or 'last'"):
+    with pytest.raises(UserError, match="'full' or 'last'"):
         dynamic_routing(u, W, gradient="none")
-    with pytest.raises(ValueError, match="'reference' or 'fused'"):
+    with pytest.raises(UserError, match="'reference' or 'fused'"):
         dynamic_routing(u, W, backend="cuda")
-    with pytest.raises(ValueError, match=r"u must be \[N, 5, 3\]"):
+    with pytest.raises(UserError, match=r"u must be \[N, 5, 3\]"):
         routing_trace(u[:, 1:], W)
-    with pytest.raises(ValueError, match=r"u_hat .*must be \[N, I, J, E\]"):
+    with pytest.raises(UserError, match=r"u_hat .*must be \[N, I, J, E\]"):
         dynamic_routing_votes(torch.zeros(2, 3, 4))
-    with pytest.raises(ValueError, match=r"W .*must be \[I, J, E, D\]"):
+    with pytest.raises(UserError, match=r"W .*must be \[I, J, E, D\]"):
         dynamic_routing(u, W[0])

@@ -4,26 +4,18 @@ On a machine without a GPU the kernels run in Triton's interpreter, in another p
 interpreter must be chosen before Triton is imported. With a GPU: `pytest -m gpu`.
 """
 
-import os
 from importlib import import_module
 from itertools import product
 
 import pytest
 import torch
+from machine import DEVICE, HALF, INTERPRETED, gpu, interpreted
 from torch import Tensor
 from torch._subclasses import FakeTensorMode
 
 from capsnet.ops import squash
 
 plain = import_module("capsnet.ops.squash")  # capsnet.ops.squash itself is the function
-
-INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
-CUDA = torch.cuda.is_available() and not INTERPRETED
-DEVICE = "cuda" if CUDA else "cpu"
-gpu = pytest.mark.skipif(not CUDA, reason="needs a CUDA device")
-interpreted = pytest.mark.skipif(not INTERPRETED, reason="runs in test_in_interpreter's process")
-# The interpreter multiplies bf16 wrongly, so 16 bits are represented by fp16 there.
-HALF = torch.float16 if INTERPRETED else torch.bfloat16
 
 
 @pytest.mark.parametrize("dim", [-1, 1])
@@ -172,7 +164,6 @@ def check_compiled(backend: str) -> None:
         torch.testing.assert_close(got, expected)
 
 
-@pytest.mark.skipif(CUDA or INTERPRETED, reason="the GPU tests cover the same cases")
 def test_in_interpreter(pass_in_interpreter) -> None:
     pass_in_interpreter()
 

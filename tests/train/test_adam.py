@@ -4,11 +4,11 @@ On a machine without a GPU the kernel runs in Triton's interpreter, in another p
 interpreter must be chosen before Triton is imported. With a GPU: `pytest -m gpu`.
 """
 
-import os
 from typing import NamedTuple
 
 import pytest
 import torch
+from machine import CUDA, DEVICE, INTERPRETED, gpu, interpreted
 from torch import Tensor
 
 from capsnet.models.weights import load_tensors
@@ -17,12 +17,6 @@ from capsnet.train.adam import Adam
 from capsnet.train.checkpoint import CHECKPOINT, Position, load_checkpoint, save_checkpoint
 from capsnet.train.loop import build_model, epoch_plan, open_stream
 from capsnet.train.step import TrainStep
-
-INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
-CUDA = torch.cuda.is_available() and not INTERPRETED
-DEVICE = "cuda" if CUDA else "cpu"
-gpu = pytest.mark.skipif(not CUDA, reason="needs a CUDA device")
-interpreted = pytest.mark.skipif(not INTERPRETED, reason="runs in test_in_interpreter's process")
 
 STEPS = 20
 SHAPES = [(1,), (7,), (1000,), (5000,), (5, 3, 4, 2), (64, 16, 3, 3), (6, 1, 5, 5), (2048,), ()]
@@ -221,7 +215,6 @@ def test_without_a_gradient_weights_and_average_stay():
     assert torch.equal(p, torch.ones(3)) and torch.equal(mean, torch.zeros(3))
 
 
-@pytest.mark.skipif(CUDA or INTERPRETED, reason="the GPU tests cover the same cases")
 def test_in_interpreter(pass_in_interpreter) -> None:
     pass_in_interpreter()
 

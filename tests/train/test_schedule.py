@@ -65,8 +65,6 @@ def test_average_forgets_the_untrained_weights():
         {"averaging": 1.0},
         {"reconstruction_weight": -1.0},
         {"holdout": -1},
-        {"shift": -1},
-        {"scale": 1.0},
     ],
     ids=str,
 )

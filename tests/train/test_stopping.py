@@ -1,6 +1,5 @@
 """Runs that end badly: killed, stopped, out of numbers, out of space, or resumed by mistake."""
 
-import json
 import os
 import random
 import resource
@@ -13,10 +12,12 @@ from dataclasses import replace
 
 import pytest
 import torch
+from runs import same_outcome
 
 from capsnet.errors import UserError
 from capsnet.files import locked
-from capsnet.models.weights import load_tensors
+from capsnet.models.weights import load_tensors, save_tensors
+from capsnet.train import loop
 from capsnet.train.checkpoint import CHECKPOINT
 from capsnet.train.loop import LOCK, Interrupted, train
 
@@ -46,17 +47,6 @@ def wait_for_change(path, process, before=None):
         assert time.monotonic() < deadline
         time.sleep(0.01)
     return True
-
-
-def same_outcome(one, other):
-    a, _ = load_tensors(one.folder / "weights.safetensors")
-    b, _ = load_tensors(other.folder / "weights.safetensors")
-    assert all(torch.equal(a[k], b[k]) for k in a)
-    first, second = (
-        [json.loads(line)["loss"] for line in (c.folder / "log.jsonl").read_text().splitlines()]
-        for c in (one, other)
-    )
-    assert first == second
 
 
 @pytest.fixture(scope="module")
@@ -238,6 +228,35 @@ def test_a_run_is_not_overwritten(tiny):
     assert files_in(tiny().folder) == before
 
 
+def finish_first(monkeypatch, config):
+    """Let the whole run be made just before another process, about to make it, takes the lock."""
+
+    def locked_late(*arguments, **options):
+        monkeypatch.undo()
+        train(config)
+        return locked(*arguments, **options)
+
+    monkeypatch.setattr(loop, "locked", locked_late)
+
+
+def test_a_run_made_meanwhile_is_not_overwritten(tiny, monkeypatch, at_step):
+    finish_first(monkeypatch, tiny())
+    with (
+        at_step(7, lambda module: pytest.fail("trained over the six steps of a finished run")),
+        pytest.raises(UserError, match="already holds a run"),
+    ):
+        train(tiny())
+
+
+def test_resume_starts_from_the_last_checkpoint_of_all(tiny, monkeypatch, at_step, ctrl_c):
+    config = tiny(resume=True)
+    with ctrl_c(2):
+        train(tiny())
+    finish_first(monkeypatch, config)
+    with at_step(5, lambda module: pytest.fail("the four steps left were made twice")):
+        assert isinstance(train(config), dict)
+
+
 @pytest.mark.parametrize("kept", [0.0, 0.1, 0.5, 0.999])
 def test_truncated_checkpoint_is_a_sentence_and_left_alone(kept, tiny, ctrl_c):
     with ctrl_c(2):
@@ -266,6 +285,19 @@ def test_resume_with_other_settings_is_refused(changes, sentence, tiny, ctrl_c):
     before = files_in(tiny().folder)
     with pytest.raises(UserError, match=sentence):
         train(tiny(resume=True, **changes))
+    assert files_in(tiny().folder) == before
+
+
+def test_resume_on_another_kind_of_device_is_refused(tiny, ctrl_c):
+    with ctrl_c(2):
+        train(tiny())
+    path = tiny().folder / CHECKPOINT
+    tensors, record = load_tensors(path)
+    assert record["device"] == "cpu"
+    save_tensors(path, tensors, {**record, "device": "cuda"})
+    before = files_in(tiny().folder)
+    with pytest.raises(UserError, match="resume it with --device cuda, or choose another --out"):
+        train(tiny(resume=True))
     assert files_in(tiny().folder) == before
 
 

@@ -7,21 +7,19 @@ unfolded.py is for many channels on a CPU, in bf16. README.md says how they work
 measured against. All else is F.conv2d.
 """
 
-import os
-from importlib.util import find_spec
 from typing import Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from capsnet.ops.gpu import INTERPRETED, TRITON
+
 __all__ = ["conv2d"]
 
 MIN_BATCH = 16  # below, tiles over images are all but empty and cuDNN is faster
 MIN_CHANNELS = 64  # on a CPU: below, unfolding costs more than it saves
 MAX_INPUTS = 127  # of an output in a first layer; with the bias, the rows of a tile
-INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
-TRITON = find_spec("triton") is not None and torch.__version__ >= "2.8"
 
 
 def conv2d(

@@ -75,13 +75,6 @@ def divisor(channels: int, most: int) -> int:
     return min(most, channels & -channels)
 
 
-def processors(x: Tensor) -> int:
-    """Return the number of multiprocessors of the device of x; a few for the interpreter."""
-    if not x.is_cuda:
-        return 4
-    return torch.cuda.get_device_properties(x.device).multi_processor_count
-
-
 @contextmanager
 def device_of(x: Tensor) -> Iterator[None]:
     """Make the device of x the current one, also in a thread that has not used it yet.

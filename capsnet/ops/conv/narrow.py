@@ -20,9 +20,9 @@ from capsnet.ops.conv.geometry import (
     blocks,
     device_of,
     divisor,
-    processors,
     shape_of,
 )
+from capsnet.ops.gpu import processors
 
 BLOCK_K = 32
 IMAGES = 128  # xt is padded to a multiple, so that tiles need no mask
@@ -44,7 +44,7 @@ class Tile(NamedTuple):
     def grid(self, x: Tensor, s: Shape) -> tuple[int, int]:
         """Return the number of programs over tiles and over channels."""
         columns = s.O // self.BN
-        return min(self.count(s), max(1, self.per_sm * processors(x) // columns)), columns
+        return min(self.count(s), max(1, self.per_sm * processors(x.device) // columns)), columns
 
     @property
     def options(self) -> dict[str, int]:

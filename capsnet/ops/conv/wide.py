@@ -22,9 +22,9 @@ from capsnet.ops.conv.geometry import (
     blocks,
     device_of,
     divisor,
-    processors,
     shape_of,
 )
+from capsnet.ops.gpu import processors
 
 REDUCE_ROWS = 8  # of a tile that one program sums over its pieces
 SUM_ROWS = 128  # of dy that one program sums for the bias gradient
@@ -96,7 +96,7 @@ def forward(x: Tensor, packed: Tensor, bias: Tensor, s: Shape, relu: bool, tile:
     y = x.new_empty(s.N, s.positions * s.O)
     tiles_n = triton.cdiv(s.N, tile.BM)
     steps = s.KH * s.KW * s.C // tile.BK
-    split = plan(s.positions * tiles_n * (s.O // tile.BN), steps, processors(x))
+    split = plan(s.positions * tiles_n * (s.O // tile.BN), steps, processors(x.device))
     part = _parts(x, split, tile)
     kernels.forward_pass[(split.full + split.parts,)](
         blocks(x, tile.BM, tile.BK), blocks(packed, tile.BN, tile.BK), bias,
@@ -130,7 +130,7 @@ def wgrad(dy: Tensor, x: Tensor, s: Shape, tile: Tile) -> Tensor:
     taps = s.KH * s.KW
     dw = x.new_empty(s.O, taps * s.C, dtype=torch.float32)
     steps = triton.cdiv(s.N, tile.BK) * s.positions
-    split = plan(taps * (s.O // tile.BM) * (s.C // tile.BN), steps, processors(x))
+    split = plan(taps * (s.O // tile.BM) * (s.C // tile.BN), steps, processors(x.device))
     part = _parts(x, split, tile)
     kernels.wgrad_pass[(split.full + split.parts,)](
         blocks(dy, tile.BK, tile.BM), blocks(x, tile.BK, tile.BN), dw, part, *split, steps,

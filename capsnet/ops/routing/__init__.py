@@ -6,17 +6,17 @@ reference.py is Procedure 1 as the paper writes it. fused.py (GPU kernels) and c
 torch) compute the same function and gradient without ever forming the votes (README.md).
 """
 
-from importlib.util import find_spec
 from typing import Literal
 
 from torch import Tensor
 
+from capsnet.errors import UserError
+from capsnet.ops.gpu import TRITON
 from capsnet.ops.routing.chunked import route_chunked
 from capsnet.ops.routing.reference import RoutingTrace, route_votes, trace_votes, transform
 
 __all__ = ["RoutingTrace", "dynamic_routing", "dynamic_routing_votes", "routing_trace"]
 
-TRITON = find_spec("triton") is not None
 Gradient = Literal["full", "last"]
 Backend = Literal["auto", "reference", "fused"]
 
@@ -41,7 +41,7 @@ def dynamic_routing(
     _check_shapes(u, W)
     _check_bias(bias, *W.shape[1:3])
     if backend not in ("auto", "reference", "fused"):
-        raise ValueError(f"backend must be 'auto', 'reference' or 'fused', not {backend!r}.")
+        raise UserError(f"backend must be 'auto', 'reference' or 'fused', not {backend!r}.")
     if backend != "reference" and _has_kernels(u, W):
         from capsnet.ops.routing.fused import route_fused
 
@@ -62,7 +62,7 @@ def dynamic_routing_votes(
     """Return v [N, J, E] routed from votes u_hat [N, I, J, E] that come from elsewhere."""
     _check(num_iters, gradient)
     if u_hat.dim() != 4:
-        raise ValueError(f"u_hat of shape {tuple(u_hat.shape)} must be [N, I, J, E].")
+        raise UserError(f"u_hat of shape {tuple(u_hat.shape)} must be [N, I, J, E].")
     _check_bias(bias, *u_hat.shape[2:])
     return route_votes(u_hat, num_iters, bias, gradient, leaky)
 
@@ -93,17 +93,17 @@ def _has_kernels(u: Tensor, W: Tensor) -> bool:
 
 def _check(num_iters: int, gradient: str) -> None:
     if num_iters < 1:
-        raise ValueError(f"num_iters must be at least 1, not {num_iters}.")
+        raise UserError(f"num_iters must be at least 1, not {num_iters}.")
     if gradient not in ("full", "last"):
-        raise ValueError(f"gradient must be 'full' or 'last', not {gradient!r}.")
+        raise UserError(f"gradient must be 'full' or 'last', not {gradient!r}.")
 
 
 def _check_shapes(u: Tensor, W: Tensor) -> None:
     if W.dim() != 4:
-        raise ValueError(f"W of shape {tuple(W.shape)} must be [I, J, E, D].")
+        raise UserError(f"W of shape {tuple(W.shape)} must be [I, J, E, D].")
     I, D = W.shape[0], W.shape[3]
     if u.dim() != 3 or u.shape[1:] != (I, D):
-        raise ValueError(
+        raise UserError(
             f"u of shape {tuple(u.shape)} does not fit W of shape {tuple(W.shape)}; "
             f"u must be [N, {I}, {D}]."
         )
@@ -111,4 +111,4 @@ def _check_shapes(u: Tensor, W: Tensor) -> None:
 
 def _check_bias(bias: Tensor | None, J: int, E: int) -> None:
     if bias is not None and bias.shape != (J, E):
-        raise ValueError(f"bias of shape {tuple(bias.shape)} must be [{J}, {E}].")
+        raise UserError(f"bias of shape {tuple(bias.shape)} must be [{J}, {E}].")

@@ -8,14 +8,13 @@ results are the same from run to run.
 """
 
 import math
-import os
-from functools import cache
 from typing import Any, NamedTuple
 
 import torch
 import triton
 from torch import Tensor
 
+from capsnet.ops.gpu import INTERPRETED, processors
 from capsnet.ops.routing import kernels_bwd, kernels_fwd
 
 MAX_SIZE = 32  # of a capsule, D or E: above it a tile does not fit the registers.
@@ -24,7 +23,6 @@ COLUMNS = 64  # of a tile: DP * BI.
 MAX_SPLITS = 64  # of the capsules i, whose parts the small kernels add up.
 ROWS = 8  # (n, j) of one program of the small kernels.
 SHARED_MEMORY = {torch.float32: 184_320, torch.bfloat16: 120_000, torch.float16: 120_000}  # needed
-INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 
 
 class Tile(NamedTuple):
@@ -241,7 +239,7 @@ class _Launch:
         self.row_options = {"E": self.E, "JP": lay.JP, "EP": lay.EP, "BR": ROWS, "num_warps": 1}
         self.wide = u.dtype == torch.float32
         self.tile = TILES_FP32 if self.wide else TILES
-        self.processors = _processors(u.device)
+        self.processors = processors(u.device)
         # dstate_pass needs more registers: with half the parents a third program fits.
         parents = lay.JP // lay.groups
         self.halves = 2 if parents % 2 == 0 and parents * lay.EP > HELD // 2 else 1
@@ -277,13 +275,6 @@ def _shared_memory(device: torch.device) -> int:
         return 0
     properties = triton.runtime.driver.active.utils.get_device_properties(device.index)
     return int(properties["max_shared_mem"])
-
-
-@cache
-def _processors(device: torch.device) -> int:
-    if device.type != "cuda":
-        return 4
-    return torch.cuda.get_device_properties(device).multi_processor_count
 
 
 def _layout(W_shape: Any) -> Layout:

@@ -6,14 +6,13 @@ On a GPU fused.py computes the same function of short vectors in one kernel; tor
 torch's own operations, which it merges with what comes before and after.
 """
 
-from importlib.util import find_spec
-
 import torch
 from torch import Tensor
 
+from capsnet.ops.gpu import TRITON
+
 __all__ = ["squash"]
 
-TRITON = find_spec("triton") is not None
 MAX_SIZE = 32  # of a vector in a kernel: capsules are not longer
 HALF = (torch.float16, torch.bfloat16)
 
