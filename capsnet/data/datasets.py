@@ -70,7 +70,7 @@ def stratified(labels: Tensor, num_chosen: int, seed: int) -> tuple[Tensor, Tens
     """
     if not 0 <= num_chosen <= len(labels):
         raise UserError(
-            f"Cannot take {num_chosen} of {len(labels)} images; ask for 0 to {len(labels)}."
+            f"Cannot take {num_chosen} of {len(labels)} images; ask for at most {len(labels)}."
         )
     labels = labels.cpu()
     shuffled = torch.randperm(len(labels), generator=torch.Generator().manual_seed(seed))

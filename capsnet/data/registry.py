@@ -207,6 +207,8 @@ def open_data(
     ask = Request(folder, image_size, channels, num_samples, augment, seed, split == "train")
     data = entry.load("test" if split == "test" else "train", ask)
     if holdout and split != "test":
+        if holdout >= len(data):
+            raise UserError(f"Cannot hold out {holdout} of {len(data)} images; hold out fewer.")
         rest, held = stratified(data.labels, holdout, seed)
         data = data.subset(held if split == "validation" else rest)
     return entry.stream(_with_channels(data, channels).to(device), ask)
@@ -218,5 +220,6 @@ def _with_channels(split: Split, channels: int | None) -> Split:
     if channels is None or channels == has:
         return split
     if has != 1 or channels < 1:
-        raise UserError(f"These images have {has} channels and cannot be made {channels}.")
+        wanted = f"ask for {has}" if has != 1 else "ask for 1 or more"
+        raise UserError(f"These images have {has} channels, not {channels}; {wanted}.")
     return Split(split.images.expand(-1, channels, -1, -1), split.labels, split.classes)

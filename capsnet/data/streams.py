@@ -75,7 +75,7 @@ def canvas_shape(split: Split, canvas: int | None, margin: int = 0) -> tuple[int
         around = f" with {margin} px around them" if margin else ""
         raise UserError(
             f"Images of {height}×{width}{around} do not fit a {canvas}×{canvas} canvas; "
-            f"ask for a size of {need} or more."
+            f"choose a size of {need} or more, other data, or a model for larger images."
         )
     return channels, canvas, canvas
 

@@ -9,6 +9,8 @@ from capsnet.models.capsnet import CapsNet
 from capsnet.models.classifier import Classifier
 from capsnet.models.cnn import CnnBaseline, CnnMultiMnist, CnnSmall
 
+LARGEST = 1 << 31  # what a size may be
+
 
 @dataclass(frozen=True)
 class ModelEntry:
@@ -103,6 +105,8 @@ def _check_value(option: str, value: Any, known: inspect.Parameter) -> None:
     if (
         isinstance(default, int | tuple)
         and not isinstance(default, bool)
-        and min(numbers, default=1) < 1
+        and not 1 <= min(numbers, default=1) <= max(numbers, default=1) < LARGEST
     ):
-        raise UserError(f"The option {option} cannot be {value!r}; use numbers from 1 on.")
+        raise UserError(
+            f"The option {option} cannot be {value!r}; use numbers from 1 on, below {LARGEST:,}."
+        )

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from capsnet.data import Stream
 from capsnet.errors import UserError
 from capsnet.models.weights import load_tensors, save_tensors, set_weights
 from capsnet.provenance import versions
@@ -45,6 +46,7 @@ def save_checkpoint(folder: Path, step: TrainStep, config: TrainConfig, position
     record = {
         "config": config.to_json(),
         "device": step.device.type,
+        "data": describe(step.stream),
         "epoch": position.epoch,
         "step": position.step,
         "seconds": position.seconds,
@@ -71,6 +73,13 @@ def load_checkpoint(folder: Path, step: TrainStep, config: TrainConfig) -> Posit
             f"The run in {folder} was made on {there}, not on {here}; "
             f"resume it with --device {there}, or choose another --out."
         )
+    now = describe(step.stream)
+    before = record.get("data", now)
+    if before != now:
+        raise UserError(
+            f"The run in {folder} was started with {before}, now there are {now}; bring the data "
+            "back, or choose another --out."
+        )
     prefix = "model."
     weights = {k.removeprefix(prefix): x for k, x in tensors.items() if k.startswith(prefix)}
     set_weights(step.model, weights, path)
@@ -87,3 +96,8 @@ def load_checkpoint(folder: Path, step: TrainStep, config: TrainConfig) -> Posit
     if step.cuda and "random.cuda" in tensors:
         torch.cuda.set_rng_state(tensors["random.cuda"], step.device)
     return Position(record["epoch"], record["step"], record["seconds"], record["history"])
+
+
+def describe(stream: Stream) -> str:
+    """Return what must not change about the data of a run, in words."""
+    return f"{stream.num_samples:,} images of {', '.join(stream.classes)}"

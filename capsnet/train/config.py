@@ -4,7 +4,6 @@ train(TrainConfig(model="capsnet_small", data="digits", epochs=20))
 """
 
 from dataclasses import asdict, dataclass, fields
-from math import isfinite
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,6 +11,8 @@ from capsnet.errors import UserError
 
 # Settings that say where a run is made, not what it is; its continuation may have others.
 WHERE = {"resume", "device", "out", "data_folder", "tensorboard", "checkpoint_seconds"}
+
+LARGEST = 1e12  # what any setting may be
 
 
 @dataclass(frozen=True)
@@ -107,9 +108,10 @@ class TrainConfig:
         """Raise a UserError for a value that cannot be."""
         for name, value in asdict(self).items():
             flag = name.replace("_", "-")
-            _require(not isinstance(value, float) or isfinite(value), f"{flag} must be a number")
             allowed = not name.endswith("seed") or 0 <= value < 2**32
             _require(allowed, f"{flag} must be at least 0 and below 2^32")
+            sensible = not isinstance(value, int | float) or abs(value) < LARGEST
+            _require(sensible, f"{flag} must be a number below {LARGEST:g}")
         _require(self.epochs >= 1, "epochs must be at least 1")
         _require(self.batch_size >= 1, "batch-size must be at least 1")
         _require(self.lr > 0, "lr must be greater than 0")
@@ -126,6 +128,8 @@ class TrainConfig:
         _require(self.reconstruction_weight >= 0, "reconstruction-weight must not be negative")
         _require(self.holdout >= 0, "holdout must not be negative")
         _require(self.holdout > 0 or self.stop_at_error is None, "stop-at-error needs a holdout")
+        _require((self.stop_at_error or 0) >= 0, "stop-at-error must not be negative")
+        _require(self.checkpoint_seconds >= 0, "checkpoint-seconds must not be negative")
         _require(self.holdout > 0 or self.final_split == "test", "final-split needs a holdout")
 
     @property

@@ -4,6 +4,7 @@ result = train(TrainConfig(model="capsnet_small", data="digits", epochs=20))
 """
 
 import json
+import os
 import signal
 import time
 from ast import literal_eval
@@ -22,7 +23,7 @@ from capsnet.errors import UserError
 from capsnet.files import clear_leftovers, locked, write_text
 from capsnet.models import CapsNet, Classifier, create_model
 from capsnet.models.weights import WEIGHTS, save_weights
-from capsnet.provenance import versions
+from capsnet.provenance import device_name, versions
 from capsnet.train.board import Board
 from capsnet.train.checkpoint import (
     CHECKPOINT,
@@ -38,6 +39,7 @@ from capsnet.train.schedule import average_weight, learning_rate
 from capsnet.train.step import TrainStep
 
 LOCK = ".lock"  # held by the process that trains into the folder
+PATIENCE = 1.0  # seconds after which another Ctrl-C is a second one, and leaves at once
 PROBE = 8  # training images whose primary capsules are looked at
 SATURATED = 0.99  # mean length from which a primary capsule says nothing by its length
 
@@ -108,7 +110,7 @@ def _train(
         **test.to_json(),
         "seconds": position.seconds,
         "images_per_second": position.history[-1]["images_per_second"],
-        "device": torch.cuda.get_device_name(step.device) if step.cuda else "cpu",
+        "device": device_name(step.device),
         "precision": str(step.precision).removeprefix("torch."),
         "folder": str(folder),
     }
@@ -126,7 +128,7 @@ class Run:
     step: TrainStep
     position: Position
     validation: Stream | None
-    stop: list[int]
+    stop: list[float]
     board: Board
 
     def __post_init__(self) -> None:
@@ -292,6 +294,8 @@ def build_model(config: TrainConfig, stream: Stream) -> Classifier:
             raise UserError(
                 f"A run makes new weights for the shape and classes of its data; leave {name} out."
             )
+        if name in options:
+            raise UserError(f"The option {name} is given twice; leave one out.")
         try:
             options[name] = literal_eval(value)
         except (ValueError, SyntaxError):
@@ -316,11 +320,19 @@ def write_log(folder: Path, position: Position) -> None:
 
 
 @contextmanager
-def stop_requests() -> Iterator[list[int]]:
+def stop_requests() -> Iterator[list[float]]:
     """Give a list that fills when Ctrl-C or a termination asks the run to save and leave."""
-    asked: list[int] = []
+    asked: list[float] = []
     signals = (signal.SIGINT, signal.SIGTERM)
-    before = [signal.signal(s, lambda number, frame: asked.append(number)) for s in signals]
+
+    def ask(number: int, frame: object) -> None:
+        if not asked:  # unbuffered: the signal may have come in the middle of a print
+            os.write(2, b"\nStopping after this step; Ctrl-C again leaves without saving.\n")
+        asked.append(time.monotonic())
+        if number == signal.SIGINT and asked[-1] - asked[0] > PATIENCE:
+            raise KeyboardInterrupt
+
+    before = [signal.signal(s, ask) for s in signals]
     try:
         yield asked
     finally:
@@ -337,5 +349,6 @@ def _require_finite(loss: float, step: TrainStep, config: TrainConfig) -> None:
             else (f" The last good checkpoint is kept in {config.folder}.")
         )
         raise Diverged(
-            "The loss is no longer a number; try a smaller --lr or --precision fp32." + kept
+            "The loss is no longer a number; try smaller settings, first of all --lr, or "
+            "--precision fp32." + kept
         )

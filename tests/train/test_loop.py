@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from runs import history, same_outcome
+from outcome import history, same_outcome
 
 from capsnet.data import Augment, open_data
 from capsnet.errors import UserError
