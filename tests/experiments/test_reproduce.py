@@ -223,7 +223,7 @@ def test_kept_run_is_shared_by_experiments(here, trainings):
 
 def test_diverged_run_is_recorded_and_not_repeated(here, monkeypatch):
     small = run.small
-    monkeypatch.setattr(run, "small", lambda config: replace(small(config), lr=1e30))
+    monkeypatch.setattr(run, "small", lambda config: replace(small(config), lr=1e11))
     assert reproduce("scrambled", seeds=1, **here).made == 2
     records = read(here["results"], "scrambled")
     assert records[0].result == {"diverged": True}

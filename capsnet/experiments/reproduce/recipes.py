@@ -80,11 +80,12 @@ _DATA: dict[str, dict[str, Any]] = {
 
 def smoke(config: TrainConfig) -> TrainConfig:
     """Return a config of the same kind that takes a fraction of a second on embedded digits."""
-    model, options = _MODELS[config.model]
+    model, smaller = _MODELS[config.model]
+    by_name = {option.partition("=")[0]: option for option in (*config.options, *smaller)}
     return replace(
         config,
         model=model,
-        options=(*config.options, *options),
+        options=tuple(by_name.values()),
         epochs=1,
         batch_size=20,
         num_samples=min(60, config.num_samples or 60),
