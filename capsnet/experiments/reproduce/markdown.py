@@ -27,6 +27,9 @@ def recipes(rows: dict[str, list[Record]]) -> str:
         count = sum("diverged" in r.result for r in records)
         if count:
             lines.append(f"{row}: {count} of {len(records)} runs diverged and have no number.")
-    machines = sorted({r.device for records in rows.values() for r in records})
-    lines.append(f"Made on {', '.join(machines)}; mean ± standard deviation (number of runs).")
+    made = [r for records in rows.values() for r in records]
+    machines = ", ".join(sorted({r.device for r in made}))
+    types = ", ".join(sorted({r.result["precision"] for r in made if "precision" in r.result}))
+    where = f"{machines} in {types}" if types else machines
+    lines.append(f"Made on {where}; mean ± standard deviation (number of runs).")
     return bullets(lines)

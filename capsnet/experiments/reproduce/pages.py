@@ -138,7 +138,7 @@ def results_page(results: Results, root: Path) -> str:
         "# Results",
         "Written by `capsnet report` from results/*.jsonl; do not edit. Final or averaged weights, "
         "every recorded run listed. The test set is read at the end of a run; runs that choose a "
-        "recipe read held-out training images instead.",
+        "recipe read held-out training images instead (exceptions: log.md).",
     ]
     for name, experiment in EXPERIMENTS.items():
         parts += [f"## {experiment.title}", block(experiment, results, page, root)]
