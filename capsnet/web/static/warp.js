@@ -83,51 +83,57 @@ export function enter(panel, signal) {
   }
 
   function change(patch, over = state.sweep) {
-    const warp = state.warp.map((x, n) => patch[n] ?? x);
-    const others = warp.some((x, n) => x !== state.warp[n] && NAMES[n] !== over);
-    const again = others || over !== state.sweep;
-    set({ warp, sweep: over });
+    set({ warp: state.warp.map((x, n) => patch[n] ?? x), sweep: over });
     show();
-    bend(again);
+    bend();
   }
 
   function sweepOver(name) {
     if (state.sweep !== name) change({}, name);
   }
 
-  let swept = null;
+  let swept = null; // the curves, and what they are of: image, warp and over
   /** The class whose confidence is shown: the chosen one, or what the CapsNet saw before bending. */
   const target = () => (state.which >= 0 ? scene.which : scene.base);
 
-  const bend = latest(async (again) => {
-    const image = toText(scene.image);
-    const answer = await post("warp", { image, warp: query() });
+  /** Whether the curves are of what is chosen now; where on them one stands does not matter. */
+  const isSwept = () =>
+    swept?.image === scene.image &&
+    swept.over === state.sweep &&
+    swept.warp.every((x, n) => x === state.warp[n] || NAMES[n] === swept.over);
+
+  const bend = latest(async () => {
+    const answer = await post("warp", { image: toText(scene.image), warp: query() });
     if (signal.aborted) return;
     scene.cnn = answer.cnn;
     scene.show(answer.analysis);
     judge();
     plot();
-    if (again || !swept) sweep(image);
+    sweep();
   });
 
-  const sweep = latest(async (image) => {
-    swept = await post("sweep", { image, warp: query(), over: state.sweep });
+  const sweep = latest(async () => {
+    if (signal.aborted || isSwept()) return;
+    const { image } = scene;
+    const { warp, sweep: over } = state;
+    const answer = await post("sweep", { image: toText(image), warp: query(), over });
+    swept = { ...answer, image, warp, over };
     if (!signal.aborted) plot();
   });
 
   function plot() {
-    if (!swept) return;
+    if (swept?.image !== scene.image) return;
     const j = target();
     const name = scene.card.classes[j];
-    const { unit } = KINDS[state.sweep];
+    const { values, over } = swept; // not state.sweep: its curves may still be on their way
     const curves = [
       { label: "CapsNet", style: "capsnet", values: swept.capsnet.map((row) => row[j]) },
     ];
     if (swept.cnn)
       curves.push({ label: "CNN", style: "cnn", values: swept.cnn.map((row) => row[j]) });
     chart.replaceChildren(
-      h("h3", {}, `Confidence in “${name}” while “${state.sweep}” changes`),
-      drawChart(swept.values, curves, state.warp[NAMES.indexOf(state.sweep)], state.sweep, unit),
+      h("h3", {}, `Confidence in “${name}” while “${over}” changes`),
+      drawChart(values, curves, state.warp[NAMES.indexOf(over)], over, KINDS[over].unit),
     );
   }
 
@@ -166,15 +172,11 @@ export function enter(panel, signal) {
     drawHandles();
   }
 
-  const renew = () => {
-    swept = null;
-    bend(true);
-  };
-  scene.addEventListener("analysis", () => scene.plain && renew(), { signal });
+  scene.addEventListener("analysis", () => scene.plain && bend(), { signal });
   scene.addEventListener("choice", () => plot(), { signal });
   startHandles(signal, (patch, over) => change(patch, over));
   show();
-  bend(true);
+  bend();
 }
 
 /** Lay a frame over the input that is bent like the picture. */
