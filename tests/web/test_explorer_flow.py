@@ -1,6 +1,12 @@
 """The page when answers are slow or fail: what it shows is what was chosen last."""
 
-from screen import state_of
+from screen import state_of, winner
+
+STOP = """() => {
+  window.answering = window.fetch;
+  window.fetch = () => Promise.reject(new TypeError("Failed to fetch"));
+}"""
+GO_ON = "() => { window.fetch = window.answering; }"
 
 
 def test_the_curves_of_a_warp_are_of_the_slider_in_hand(visit):
@@ -14,3 +20,20 @@ def test_the_curves_of_a_warp_are_of_the_slider_in_hand(visit):
     assert "while “scale” changes" in page.inner_text(".chart h3")
     assert state_of(page)["sweep"] == "scale"
     assert page.locator(".axis-x .number").all_inner_texts() == ["0.5×", "1×", "1.5×"]
+
+
+def test_a_mode_waits_until_the_server_is_back(visit):
+    page = visit("mode=overlap&sample=3")
+    page.wait_for_selector(".class-row.second")
+    page.evaluate(STOP)
+    page.get_by_role("tab", name="Tweak").click()
+    page.get_by_text("The server does not answer.").wait_for()
+    again = page.get_by_role("button", name="Try again")
+    again.click()
+    again.wait_for()
+    assert page.locator(".film-row").count() == 0
+    page.evaluate(GO_ON)
+    again.click()
+    page.wait_for_selector(".film-row")
+    assert page.eval_on_selector("#input", "canvas => canvas.width") == 28
+    assert winner(page) == "3"

@@ -37,8 +37,24 @@ function choose(mode) {
   byId("panel").setAttribute("aria-labelledby", `tab-${mode}`);
   byId("lead").textContent = MODES[mode].lead;
   const { signal } = leave;
-  if (scene.plain) start(mode, signal);
-  else scene.take(scene.image, {}, true).then(() => signal.aborted || start(mode, signal));
+  if (scene.plain) return start(mode, signal);
+  scene.take(scene.image, {}, true).then(() => {
+    if (signal.aborted) return;
+    if (scene.plain) start(mode, signal);
+    else offerAgain(mode);
+  });
+}
+
+/** Instead of a panel: without an answer the mode would work on what the last one left behind. */
+function offerAgain(mode) {
+  byId("panel").replaceChildren(
+    h(
+      "div",
+      { class: "panel-head" },
+      h("p", {}, "The network did not answer, so there is nothing to show here yet."),
+      h("button", { type: "button", onclick: () => choose(mode) }, "Try again"),
+    ),
+  );
 }
 
 function start(mode, signal) {
