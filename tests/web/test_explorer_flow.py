@@ -1,6 +1,6 @@
 """The page when answers are slow or fail: what it shows is what was chosen last."""
 
-from screen import state_of, winner
+from screen import drag, settled, state_of, winner
 
 STOP = """() => {
   window.answering = window.fetch;
@@ -37,3 +37,21 @@ def test_a_mode_waits_until_the_server_is_back(visit):
     page.wait_for_selector(".film-row")
     assert page.eval_on_selector("#input", "canvas => canvas.width") == 28
     assert winner(page) == "3"
+
+
+def test_a_late_stroke_does_not_undo_a_choice(visit):
+    page = visit("sample=3")
+    page.wait_for_selector("#input-tools .sample")
+    held = []
+    page.route("**/api/picture?*", lambda r: r.continue_() if held else held.append(r))
+    box = page.locator("#input").bounding_box()
+    x, y, side = box["x"], box["y"], box["width"]
+    drag(page, (x + 0.3 * side, y + 0.2 * side), (x + 0.6 * side, y + 0.8 * side))
+    page.locator("#input-tools .sample").nth(5).click()
+    while not held:
+        page.wait_for_timeout(50)
+    held[0].continue_()
+    page.wait_for_timeout(800)
+    settled(page, "#input")
+    assert page.locator("#status.error").count() == 0
+    assert winner(page) == "5" and state_of(page) == {"sample": "5"}

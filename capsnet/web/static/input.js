@@ -15,6 +15,7 @@ const pad = document.createElement("canvas"); // what was drawn; no width while 
 pad.width = 0;
 let drawing = false;
 let page = 0;
+let choices = 0; // how often another picture was chosen: strokes and files from before are dropped
 
 /** Fill the column's tools and take the first picture, the one in the address if there is one. */
 export async function startInput() {
@@ -132,12 +133,14 @@ export function endDrawing() {
 }
 
 function takeSample(sample) {
+  choices += 1;
   endDrawing();
   press(document.querySelector("#input-tools .shelf"), sample.number);
   scene.take(toBytes(sample.image), { sample: sample.number, image: "" });
 }
 
 function clear() {
+  choices += 1;
   endDrawing();
   takeOwn(new Uint8Array(scene.image.length));
 }
@@ -180,7 +183,7 @@ function stroke(event) {
   pen.lineTo(x + 0.1, y); // a touch without a move leaves a dot
   pen.stroke();
   showPad();
-  send(pad, false);
+  send(pad, false, choices);
 }
 
 function padPoint(event) {
@@ -199,10 +202,11 @@ function showPad() {
 }
 
 /** Bring a canvas to the model's size and look at it. */
-const send = latest(async (canvas, invert) => {
+const send = latest(async (canvas, invert, choice) => {
+  if (choice !== choices || !canvas.width) return; // the pad is emptied when a drawing ends
   const png = await new Promise((done) => canvas.toBlob(done, "image/png"));
   const image = await readPicture(png, { invert, centre: scene.info.capsnet.reads_digits });
-  if (!takesPictures()) return;
+  if (choice !== choices || !takesPictures()) return;
   await takeOwn(image);
   if (!pad.width) return;
   showPad();
@@ -214,13 +218,14 @@ const send = latest(async (canvas, invert) => {
 async function open(file) {
   if (file.size > MAX_FILE)
     return say("This file is larger than 30 MB; choose a smaller picture.", true);
+  const choice = ++choices;
   let bitmap;
   try {
     bitmap = await createImageBitmap(file);
   } catch {
     return say("This file is not a picture the browser can read; choose another.", true);
   }
-  if (!takesPictures()) return;
+  if (choice !== choices || !takesPictures()) return;
   endDrawing();
   const scale = Math.min(1, MAX_SIDE / Math.max(bitmap.width, bitmap.height));
   const canvas = document.createElement("canvas");
@@ -228,7 +233,7 @@ async function open(file) {
   canvas.height = Math.max(1, Math.round(bitmap.height * scale));
   canvas.getContext("2d").drawImage(bitmap, 0, 0, canvas.width, canvas.height);
   bitmap.close();
-  send(canvas, scene.info.capsnet.reads_digits && isLight(canvas));
+  send(canvas, scene.info.capsnet.reads_digits && isLight(canvas), choice);
 }
 
 /** Whether most of a picture's edge is light: dark ink on paper. */
