@@ -63,7 +63,10 @@ export async function showInputTools(canDraw) {
     type: "file",
     accept: "image/*",
     class: "hidden",
-    onchange: () => file.files[0] && open(file.files[0]),
+    onchange: () => {
+      if (file.files[0]) open(file.files[0]);
+      file.value = ""; // so that the same file can be opened again
+    },
   });
   const { has_samples: hasSamples } = scene.info;
   byId("input-tools").replaceChildren(
