@@ -1,6 +1,6 @@
 """The page when answers are slow or fail: what it shows is what was chosen last."""
 
-from screen import drag, settled, state_of, winner
+from screen import drag, settled, state_of, wait_for_change, winner
 
 STOP = """() => {
   window.answering = window.fetch;
@@ -55,3 +55,19 @@ def test_a_late_stroke_does_not_undo_a_choice(visit):
     settled(page, "#input")
     assert page.locator("#status.error").count() == 0
     assert winner(page) == "5" and state_of(page) == {"sample": "5"}
+
+
+def test_a_link_with_a_picture_of_another_size_says_so(visit):
+    page = visit("sample=3&image=" + "A" * 40)
+    page.get_by_text("has not the size").wait_for()
+    assert winner(page) == "3"
+
+
+def test_the_same_file_can_be_opened_twice(visit, picture):
+    page = visit("sample=3")
+    for _ in range(2):
+        page.locator("#input-tools .sample").nth(3).click()
+        before = settled(page, "#input")
+        page.set_input_files("#input-tools input[type=file]", picture)
+        wait_for_change(page, before, "#input")
+    assert page.eval_on_selector("#input-tools input[type=file]", "file => file.value") == ""

@@ -39,6 +39,8 @@ export async function startInput() {
   const chosen = samples.find((sample) => sample.number === state.sample) ?? samples[0];
   if (!linkHoldsAll())
     say("The picture of this link is too large for a link: open its file here once more.");
+  else if (state.image && !own)
+    say("The picture of this link has not the size that this model takes; it is not shown.", true);
   if (own) await scene.take(own, {}, true);
   else if (chosen) {
     const kept = !state.image && chosen.number === state.sample;
