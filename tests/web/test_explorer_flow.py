@@ -71,3 +71,17 @@ def test_the_same_file_can_be_opened_twice(visit, picture):
         page.set_input_files("#input-tools input[type=file]", picture)
         wait_for_change(page, before, "#input")
     assert page.eval_on_selector("#input-tools input[type=file]", "file => file.value") == ""
+
+
+def test_the_page_works_where_nothing_is_kept(visit):
+    page = visit("sample=3", toured=False)
+    page.add_init_script(
+        "Object.defineProperty(window, 'localStorage', { get() { throw new Error('blocked'); } })"
+    )
+    page.reload()
+    page.wait_for_selector(".film-row")
+    page.get_by_role("button", name="Light or dark").click()
+    page.get_by_role("button", name="Hide this line").click()
+    page.locator(".dim-name").first.fill("width")
+    page.locator(".dim-name").first.blur()
+    assert not page.locator("#welcome").is_visible() and winner(page) == "3"

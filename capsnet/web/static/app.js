@@ -4,6 +4,7 @@ import { get } from "./api.js";
 import { startColumns } from "./columns.js";
 import { byId, h, number, say, startTips } from "./dom.js";
 import { startInput } from "./input.js";
+import { recall, remember } from "./memory.js";
 import * as morph from "./morph.js";
 import * as overlap from "./overlap.js";
 import * as route from "./route.js";
@@ -90,14 +91,14 @@ function buildTabs() {
 
 function startTheme() {
   const root = document.documentElement;
-  const kept = localStorage.getItem("capsnet:theme");
+  const kept = recall("capsnet:theme");
   if (kept) root.dataset.theme = kept;
   byId("theme-button").addEventListener("click", () => {
     const dark = root.dataset.theme
       ? root.dataset.theme === "dark"
       : matchMedia("(prefers-color-scheme: dark)").matches;
     root.dataset.theme = dark ? "light" : "dark";
-    localStorage.setItem("capsnet:theme", root.dataset.theme);
+    remember("capsnet:theme", root.dataset.theme);
   });
 }
 

@@ -1,6 +1,7 @@
 // A short tour for first-time visitors: one bubble that goes from column to column.
 
 import { byId, h } from "./dom.js";
+import { recall, remember } from "./memory.js";
 import { scene } from "./scene.js";
 
 const stops = () => [
@@ -53,14 +54,14 @@ const SEEN = "capsnet:toured";
 export function startTour(choose) {
   const welcome = byId("welcome");
   const dismiss = () => {
-    localStorage.setItem(SEEN, "yes");
+    remember(SEEN, "yes");
     welcome.hidden = true;
   };
   const begin = () => {
     dismiss();
     visit(0);
   };
-  welcome.hidden = localStorage.getItem(SEEN) !== null;
+  welcome.hidden = recall(SEEN) !== null;
   byId("welcome-close").addEventListener("click", dismiss);
   byId("welcome-tour").addEventListener("click", begin);
   byId("tour-button").addEventListener("click", begin);

@@ -7,6 +7,7 @@ import { h, minus, number } from "./dom.js";
 import { paintStrip } from "./draw.js";
 import { savePng } from "./export.js";
 import { showInputTools } from "./input.js";
+import { recall, remember } from "./memory.js";
 import { scene } from "./scene.js";
 import { RANGES, set, state } from "./state.js";
 
@@ -140,7 +141,7 @@ function filmRow(e, onMove, onDone) {
     placeholder: `dimension ${e + 1}`,
     "aria-label": `Your name for dimension ${e + 1}`,
     "data-tip": "Name what it does, e.g. “stroke thickness”; kept in this browser",
-    onchange: () => localStorage.setItem(nameKey(e), name.value),
+    onchange: () => remember(nameKey(e), name.value),
   });
   const slider = h("input", {
     type: "range",
@@ -178,7 +179,7 @@ function filmRow(e, onMove, onDone) {
       Object.assign(slider, { min: -state.range, max: state.range });
       slider.value = state.tweak[e] ?? 0;
       output.textContent = signed(slider.valueAsNumber);
-      name.value = localStorage.getItem(nameKey(e)) ?? "";
+      name.value = recall(nameKey(e)) ?? "";
     },
   };
 }

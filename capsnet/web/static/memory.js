@@ -1,0 +1,18 @@
+// What this browser keeps from visit to visit. It may refuse to, as it does where all cookies are
+// blocked: then nothing is kept, and the page works all the same.
+
+export function recall(key) {
+  try {
+    return localStorage.getItem(key);
+  } catch {
+    return null;
+  }
+}
+
+export function remember(key, text) {
+  try {
+    localStorage.setItem(key, text);
+  } catch {
+    // Nothing depends on it.
+  }
+}
