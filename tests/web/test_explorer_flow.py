@@ -85,3 +85,32 @@ def test_the_page_works_where_nothing_is_kept(visit):
     page.locator(".dim-name").first.fill("width")
     page.locator(".dim-name").first.blur()
     assert not page.locator("#welcome").is_visible() and winner(page) == "3"
+
+
+def test_a_sample_without_an_answer_is_not_taken(visit):
+    page = visit("sample=3&which=8")
+    page.wait_for_selector("#input-tools .sample")
+    before = settled(page, "#input")
+    page.evaluate(STOP)
+    page.locator("#input-tools .sample").nth(5).click()
+    page.get_by_text("The server does not answer.").wait_for()
+    framed = page.locator("#input-tools .sample[aria-pressed=true]")
+    assert framed.get_attribute("data-number") == "3"
+    assert state_of(page) == {"sample": "3", "which": "8"} and settled(page, "#input") == before
+    page.evaluate(GO_ON)
+    page.locator("#input-tools .sample").nth(5).click()
+    wait_for_change(page, before, "#input")
+    assert winner(page) == "5" and state_of(page) == {"sample": "5"}
+
+
+def test_whatever_is_asked_of_a_stopped_server_gets_the_same_sentence(browser, address):
+    context = browser.new_context()
+    page = context.new_page()
+    page.goto(f"{address}/#mode=morph&sample=3")
+    page.get_by_text("of the way").wait_for()
+    page.evaluate(STOP)
+    for name in ("Others", "Save GIF"):
+        page.get_by_role("button", name=name).first.click()
+        page.get_by_text("The server does not answer.").wait_for()
+        page.evaluate("() => { document.querySelector('#status').textContent = ''; }")
+    context.close()

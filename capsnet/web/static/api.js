@@ -3,7 +3,9 @@
 import { say } from "./dom.js";
 
 async function ask(path, options) {
-  const response = await fetch(`/api/${path}`, options);
+  const response = await fetch(`/api/${path}`, options).catch(() => {
+    throw new Error("The server does not answer."); // each browser has words of its own for it
+  });
   if (response.ok) return response;
   const problem = await response.json().catch(() => ({}));
   throw new Error(problem.detail ?? `The server answered ${response.status}.`);
@@ -42,10 +44,7 @@ export function latest(work) {
       try {
         await work(...args);
       } catch (error) {
-        say(
-          error.message === "Failed to fetch" ? "The server does not answer." : error.message,
-          true,
-        );
+        say(error.message, true);
       }
     }
     running = null;

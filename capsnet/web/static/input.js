@@ -4,7 +4,7 @@ import { get, latest, readPicture, toBytes } from "./api.js";
 import { byId, h, say } from "./dom.js";
 import { paint } from "./draw.js";
 import { scene } from "./scene.js";
-import { linkHoldsAll, packImage, state, unpackImage } from "./state.js";
+import { linkHoldsAll, packImage, set, state, unpackImage } from "./state.js";
 
 const PAD = 280; // side of the canvas that is drawn on, in its own pixels
 const PEN = 22;
@@ -95,8 +95,8 @@ export async function showInputTools(canDraw) {
 
 /** Show one page of test images in a shelf. */
 async function fill(shelf, number) {
-  page = number;
   const samples = await get(`samples?page=${number}`);
+  page = number;
   shelf.replaceChildren(
     ...samples.map((sample) => sampleButton(sample, scene.info.capsnet, takeSample)),
   );
@@ -141,7 +141,27 @@ function takeSample(sample) {
   choices += 1;
   endDrawing();
   press(document.querySelector("#input-tools .shelf"), sample.number);
-  scene.take(toBytes(sample.image), { sample: sample.number, image: "" });
+  take(toBytes(sample.image), { sample: sample.number, image: "" });
+}
+
+let answered = null; // the picture to go back to while one is being looked at, and its state
+let asked = 0; // pictures being looked at
+
+/** Look at a picture; without an answer go back to the one that is still shown. */
+async function take(image, patch) {
+  if (!asked) {
+    const { sample, image: own, which, tweak } = state;
+    answered = { picture: scene.image, chosen: { sample, image: own, which, tweak } };
+  }
+  asked += 1;
+  await scene.take(image, patch);
+  asked -= 1;
+  if (scene.plain || scene.image !== image) return;
+  scene.image = answered.picture;
+  set(answered.chosen);
+  if (!pad.width) paint(byId("input"), scene.analysis.image, scene.card.image_shape);
+  const shelf = document.querySelector("#input-tools .shelf");
+  if (shelf) press(shelf, state.image ? -1 : state.sample);
 }
 
 function clear() {
@@ -155,7 +175,7 @@ async function takeOwn(image) {
   const shelf = document.querySelector("#input-tools .shelf");
   if (shelf) press(shelf, -1);
   const packed = packImage(image);
-  await scene.take(unpackImage(packed, image.length) ?? image, { image: packed });
+  await take(unpackImage(packed, image.length) ?? image, { image: packed });
 }
 
 function startStroke(event) {
@@ -213,7 +233,7 @@ const send = latest(async (canvas, invert, choice) => {
   const image = await readPicture(png, { invert, centre: scene.info.capsnet.reads_digits });
   if (choice !== choices || !takesPictures()) return;
   await takeOwn(image);
-  if (!pad.width) return;
+  if (!pad.width || !scene.plain) return;
   showPad();
   paint(byId("seen"), scene.image, scene.info.capsnet.image_shape);
   byId("seen").hidden = false;

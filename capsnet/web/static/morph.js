@@ -77,8 +77,8 @@ export function enter(panel, signal) {
   }
 
   async function fill(next) {
+    const samples = await get(`samples?page=${next}`);
     page = next;
-    const samples = await get(`samples?page=${page}`);
     shelf.replaceChildren(
       ...samples.map((sample) => sampleButton(sample, scene.info.capsnet, take)),
     );
@@ -87,8 +87,8 @@ export function enter(panel, signal) {
   }
 
   async function take(sample) {
-    set({ to: sample.number });
     const answer = await post("analyse", { image: sample.image });
+    set({ to: sample.number });
     const which = answer.drawn[0];
     target = { which, v: answer.v[which] };
     press(shelf, sample.number);
