@@ -2,6 +2,8 @@
 
 from screen import drag, settled, state_of, wait_for_change, winner
 
+from capsnet.web.server import create_app
+
 STOP = """() => {
   window.answering = window.fetch;
   window.fetch = () => Promise.reject(new TypeError("Failed to fetch"));
@@ -114,3 +116,17 @@ def test_whatever_is_asked_of_a_stopped_server_gets_the_same_sentence(browser, a
         page.get_by_text("The server does not answer.").wait_for()
         page.evaluate("() => { document.querySelector('#status').textContent = ''; }")
     context.close()
+
+
+def test_warp_says_no_more_than_what_holds(visit, serving, colour_run):
+    note = ".verdict .note"
+    page = visit("mode=warp&image=" + "A" * 523)  # an empty picture
+    page.wait_for_selector(note)
+    assert "nothing on this picture" in page.inner_text(note)
+    page.locator("#input-tools .sample").nth(3).click()
+    page.get_by_text("the CNN's softmax").wait_for()
+    with serving(create_app(colour_run)) as where:
+        page = visit("mode=warp&sample=1", where=where)
+        page.wait_for_selector(note)
+        assert page.inner_text(f"{note} >> nth=1").endswith("all of them can be short.")
+        page.close()

@@ -154,13 +154,7 @@ export function enter(panel, signal) {
       cnn
         ? line("CNN", "cnn", cnn, "Its highest softmax probability")
         : h("p", { class: "note" }, scene.info.why_no_cnn),
-      h(
-        "p",
-        { class: "note" },
-        state.warp[6] > 1
-          ? "The parts are all there, but in the wrong places. A network that knows how parts belong together should become unsure."
-          : "Capsule lengths need not sum to 1: a CapsNet can say “none of these”; the CNN's softmax cannot.",
-      ),
+      h("p", { class: "note" }, remark(analysis.image, cnn)),
     );
   }
 
@@ -177,6 +171,16 @@ export function enter(panel, signal) {
   startHandles(signal, (patch, over) => change(patch, over));
   show();
   bend();
+}
+
+/** What to think of it: a sentence that holds whatever the networks say. */
+function remark(image, cnn) {
+  if (image.every((x) => x === image[0]))
+    return "There is nothing on this picture, whatever a network says it sees.";
+  if (state.warp[6] > 1)
+    return "The parts are all there, but in the wrong places. A network that knows how parts belong together should become unsure.";
+  const contrast = cnn ? "; the CNN's softmax always shares out 100 %" : "";
+  return `Capsule lengths need not sum to 1, so all of them can be short${contrast}.`;
 }
 
 /** Lay a frame over the input that is bent like the picture. */
