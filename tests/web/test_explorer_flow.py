@@ -130,3 +130,29 @@ def test_warp_says_no_more_than_what_holds(visit, serving, colour_run):
         page.wait_for_selector(note)
         assert page.inner_text(f"{note} >> nth=1").endswith("all of them can be short.")
         page.close()
+
+
+def test_the_tour_keeps_its_place_and_goes_back(visit):
+    page = visit("mode=route&sample=3")
+    page.get_by_role("button", name="Tour").click()
+    page.wait_for_selector(".film-row")
+    left = page.locator("#tour").bounding_box()["x"]
+    page.set_viewport_size({"width": 700, "height": 900})
+    page.wait_for_function(
+        "x => document.querySelector('#tour').getBoundingClientRect().left !== x", arg=left
+    )
+    page.locator(".dim-name").first.focus()
+    page.keyboard.press("Escape")
+    page.wait_for_selector(".formula")
+    assert page.locator("#tour").count() == 0 and page.locator(".toured").count() == 0
+    assert page.evaluate("document.activeElement.id") == "tour-button"
+
+
+def test_a_tab_ends_the_tour(visit):
+    page = visit("mode=route&sample=3")
+    page.get_by_role("button", name="Tour").click()
+    page.get_by_role("tab", name="Warp").click()
+    page.wait_for_selector(".chart polyline")
+    assert page.locator("#tour").count() == 0
+    page.keyboard.press("Escape")
+    assert state_of(page)["mode"] == "warp"

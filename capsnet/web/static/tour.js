@@ -3,6 +3,7 @@
 import { byId, h } from "./dom.js";
 import { recall, remember } from "./memory.js";
 import { scene } from "./scene.js";
+import { state } from "./state.js";
 
 const stops = () => [
   [
@@ -53,28 +54,43 @@ const SEEN = "capsnet:toured";
 /** Offer the tour to new visitors, and start it from its button. */
 export function startTour(choose) {
   const welcome = byId("welcome");
+  const button = byId("tour-button");
+  let tour = null; // while it runs: what it listens with, and the mode it was started from
+  let bubble = null;
+  let place = null; // what the bubble speaks of
   const dismiss = () => {
     remember(SEEN, "yes");
     welcome.hidden = true;
   };
-  const begin = () => {
-    dismiss();
-    visit(0);
-  };
   welcome.hidden = recall(SEEN) !== null;
   byId("welcome-close").addEventListener("click", dismiss);
   byId("welcome-tour").addEventListener("click", begin);
-  byId("tour-button").addEventListener("click", begin);
-  let bubble = null;
+  button.addEventListener("click", begin);
+
+  function begin() {
+    dismiss();
+    tour ??= { listening: listen(), from: state.mode };
+    visit(0);
+  }
+
+  function listen() {
+    const listening = new AbortController();
+    const { signal } = listening;
+    const moved = ({ key }) => ["ArrowLeft", "ArrowRight"].includes(key) && stop();
+    addEventListener("resize", settle, { signal });
+    addEventListener("keydown", (event) => event.key === "Escape" && end(), { signal });
+    byId("tabs").addEventListener("click", stop, { signal }); // the visitor goes on alone
+    byId("tabs").addEventListener("keydown", moved, { signal });
+    return listening;
+  }
 
   function visit(n) {
     remove();
     const all = stops();
     const [selector, mode, heading, text] = all[n];
-    if (document.body.dataset.mode !== mode) choose(mode);
-    const place = document.querySelector(selector);
+    if (state.mode !== mode) choose(mode);
+    place = document.querySelector(selector);
     place.classList.add("toured");
-    place.scrollIntoView({ block: "center" });
     const last = n === all.length - 1;
     const next = h(
       "button",
@@ -83,12 +99,7 @@ export function startTour(choose) {
     );
     bubble = h(
       "div",
-      {
-        id: "tour",
-        role: "dialog",
-        "aria-label": `Tour: ${heading}`,
-        onkeydown: (event) => event.key === "Escape" && end(),
-      },
+      { id: "tour", role: "dialog", "aria-label": `Tour: ${heading}` },
       h("h3", {}, heading),
       h("p", {}, text),
       h(
@@ -101,13 +112,27 @@ export function startTour(choose) {
       ),
     );
     document.body.append(bubble);
-    put(bubble, place.getBoundingClientRect());
+    settle();
     next.focus({ preventScroll: true });
   }
 
+  function settle() {
+    place.scrollIntoView({ block: "center" });
+    put(bubble, place.getBoundingClientRect());
+  }
+
+  /** End the tour and go back to where it was started. */
   function end() {
+    const { from } = tour;
+    stop();
+    if (state.mode !== from) choose(from);
+    button.focus();
+  }
+
+  function stop() {
+    tour.listening.abort();
+    tour = null;
     remove();
-    byId("tour-button").focus();
   }
 
   function remove() {
