@@ -156,3 +156,9 @@ def test_a_tab_ends_the_tour(visit):
     assert page.locator("#tour").count() == 0
     page.keyboard.press("Escape")
     assert state_of(page)["mode"] == "warp"
+
+
+def test_the_focus_outlives_the_welcome(visit):
+    page = visit(toured=False)
+    page.get_by_role("button", name="Hide this line").press("Enter")
+    assert page.evaluate("document.activeElement.id") == "tour-button"

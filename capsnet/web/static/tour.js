@@ -63,7 +63,10 @@ export function startTour(choose) {
     welcome.hidden = true;
   };
   welcome.hidden = recall(SEEN) !== null;
-  byId("welcome-close").addEventListener("click", dismiss);
+  byId("welcome-close").addEventListener("click", () => {
+    dismiss();
+    button.focus(); // the line took the focus away with it
+  });
   byId("welcome-tour").addEventListener("click", begin);
   button.addEventListener("click", begin);
 
