@@ -242,15 +242,27 @@ function drawFormulas(formulas) {
           : "The logit that the next iteration starts from",
       ),
     ),
-    h(
-      "p",
-      { class: "note" },
-      `The vote ${agreement > 0 ? "agrees" : "disagrees"} with the outcome`,
-      isLast
-        ? "; this was the last iteration, so nothing follows from it."
-        : `, so this capsule will send ${agreement > 0 ? "more" : "less"} there.`,
-    ),
+    h("p", { class: "note" }, ...consequence(agreement, i, j)),
   );
+}
+
+/** What follows from the agreement; the coupling is a softmax, so it alone does not decide it. */
+function consequence(agreement, i, name) {
+  const { analysis, card, which, step } = scene;
+  const sign = Number(agreement.toFixed(2)); // as it is shown
+  const vote = sign > 0 ? "agrees" : sign < 0 ? "disagrees" : "neither agrees nor disagrees";
+  if (step === card.num_iters - 1)
+    return [
+      `The vote ${vote} with the outcome; this was the last iteration, so nothing follows from it.`,
+    ];
+  const logit = sign > 0 ? "grows by that much" : sign < 0 ? "falls by that much" : "stays";
+  const next = analysis.couplings[step + 1][i * analysis.J + which];
+  return [
+    `The vote ${vote} with the outcome, so the logit ${logit}. `,
+    "The coupling depends on the other logits too: in the next iteration it is ",
+    number(next.toFixed(3), `The share of this capsule's output that goes to “${name}” next`),
+    ".",
+  ];
 }
 
 /** What the marked capsule sends to every class. */
