@@ -1,5 +1,9 @@
 """What the columns and panels say and how they are touched, in a real browser."""
 
+from screen import drag, state_of
+
+from capsnet.web.samples import digit_samples
+from capsnet.web.schema import unpack_pixels
 
 def test_route_says_what_follows_from_the_agreement(visit):
     page = visit("mode=route&sample=3&step=1")
@@ -14,3 +18,23 @@ def test_route_says_what_follows_from_the_agreement(visit):
     assert coupling.inner_text() == promised
     page.keyboard.press("ArrowRight")
     assert "nothing follows" in note.inner_text()
+
+
+def test_a_press_takes_the_digit_with_the_nearest_ink(visit):
+    """Just left of the first digit and just right of the second; the corner takes neither."""
+    page = visit("mode=overlap&pair=1,11&place=-8,0,8,0")
+    page.wait_for_selector(".class-row.second")
+    digits = [digit_samples().page(n)[1] for n in (0, 1)]
+    images = [unpack_pixels(digit.image, (1, 28, 28))[0] for digit in digits]
+    middles = [(image[14] > 0.5).nonzero().flatten() for image in images]
+    box = page.locator("#input").bounding_box()
+    unit = box["width"] / 36
+
+    def pull(column, row):
+        start = (box["x"] + (column + 0.5) * unit, box["y"] + (row + 0.5) * unit)
+        drag(page, start, (start[0], start[1] + 3 * unit))
+        return [int(x) for x in state_of(page)["place"].split(",")]
+
+    assert pull(0, 35) == [-8, 0, 8, 0]
+    assert pull(4 - 8 + int(middles[0].min()) - 3, 18) == [-8, 3, 8, 0]
+    assert pull(4 + 8 + int(middles[1].max()) + 3, 18) == [-8, 3, 8, 3]

@@ -9,6 +9,7 @@ import { scene } from "./scene.js";
 import { REACH, set, state } from "./state.js";
 
 const SIDE = 28; // of a digit
+const FINGER = 5; // pixels from the ink at which a press still takes a digit
 const COLOURS = [FIRST, SECOND];
 const CARD = { image_shape: [1, SIDE, SIDE], classes: [..."0123456789"] };
 export const title = "Overlap";
@@ -229,7 +230,7 @@ export async function enter(panel, signal) {
   compose();
 }
 
-/** Let the mouse or a finger move the digit whose ink it is on. */
+/** Let the mouse or a finger move the digit whose ink is nearest; far from both there is none. */
 function dragDigits(signal, digits, card, move) {
   const canvas = byId("input");
   const [, H, W] = card.image_shape;
@@ -241,11 +242,16 @@ function dragDigits(signal, digits, card, move) {
       ((event.clientY - box.top) / box.height) * H,
     ];
   };
-  const ink = (k, [x, y]) => {
-    const column = Math.floor(x - (W - SIDE) / 2 - state.place[2 * k]);
-    const row = Math.floor(y - (H - SIDE) / 2 - state.place[2 * k + 1]);
-    const inside = column >= 0 && column < SIDE && row >= 0 && row < SIDE;
-    return inside ? digits[k].bytes[row * SIDE + column] : -1;
+  /** How far a place is from the ink of a digit, in pixels; faint ink counts as further away. */
+  const distance = (k, [x, y]) => {
+    const left = Math.floor((W - SIDE) / 2) + state.place[2 * k];
+    const top = Math.floor((H - SIDE) / 2) + state.place[2 * k + 1];
+    return digits[k].bytes.reduce((least, light, p) => {
+      if (!light) return least;
+      const right = x - left - (p % SIDE) - 0.5;
+      const down = y - top - Math.floor(p / SIDE) - 0.5;
+      return Math.min(least, Math.hypot(right, down) + 1 - light / 255);
+    }, Infinity);
   };
   const options = { signal };
   canvas.classList.add("draggable");
@@ -255,7 +261,9 @@ function dragDigits(signal, digits, card, move) {
     (event) => {
       if (event.button) return;
       const [x, y] = at(event);
-      const k = ink(1, [x, y]) > ink(0, [x, y]) ? 1 : 0;
+      const far = [0, 1].map((n) => distance(n, [x, y]));
+      const k = far[1] < far[0] ? 1 : 0;
+      if (far[k] > FINGER) return;
       held = { k, right: x - state.place[2 * k], down: y - state.place[2 * k + 1] };
       canvas.setPointerCapture(event.pointerId);
       event.preventDefault();
