@@ -38,3 +38,13 @@ def test_a_press_takes_the_digit_with_the_nearest_ink(visit):
     assert pull(0, 35) == [-8, 0, 8, 0]
     assert pull(4 - 8 + int(middles[0].min()) - 3, 18) == [-8, 3, 8, 0]
     assert pull(4 + 8 + int(middles[1].max()) + 3, 18) == [-8, 3, 8, 3]
+
+
+def test_overlap_says_what_it_cannot_answer(visit):
+    page = visit("mode=overlap&pair=4,14&place=0,0,4,4")
+    page.wait_for_selector(".class-row.second")
+    verdict = page.locator(".verdict")
+    assert "both are 4" in verdict.inner_text() and "two different" in verdict.inner_text()
+    assert "not in training" not in verdict.inner_text()
+    page.get_by_label("Second digit, pixels right").fill("5")
+    page.get_by_text("such places were not in training").wait_for()

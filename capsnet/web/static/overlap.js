@@ -6,7 +6,7 @@ import { FIRST, paintColours, SECOND } from "./draw.js";
 import { savePng } from "./export.js";
 import { endDrawing, press, sampleButton } from "./input.js";
 import { scene } from "./scene.js";
-import { REACH, set, state } from "./state.js";
+import { REACH, set, state, TRAINED } from "./state.js";
 
 const SIDE = 28; // of a digit
 const FINGER = 5; // pixels from the ink at which a press still takes a digit
@@ -130,7 +130,7 @@ export async function enter(panel, signal) {
     const first = Math.floor(Math.random() * 10);
     const second = (first + 1 + Math.floor(Math.random() * 9)) % 10;
     const pages = [0, 1].map(() => Math.floor(Math.random() * 100) * 10);
-    const shift = () => Math.floor(Math.random() * 9) - 4;
+    const shift = () => Math.floor(Math.random() * (2 * TRAINED + 1)) - TRAINED;
     set({
       pair: [pages[0] + first, pages[1] + second],
       place: [shift(), shift(), shift(), shift()],
@@ -212,15 +212,21 @@ export async function enter(panel, signal) {
     const apart = [0, 1].map((axis) => Math.abs(state.place[axis] - state.place[2 + axis]));
     const share = apart.reduce((product, x) => product * (1 - x / SIDE), 1);
     const right = [...labels].sort().join() === [...scene.rivals].sort().join();
+    const alike = labels[0] === labels[1];
+    const wanted = alike ? `in truth both are ${labels[0]}` : `in truth ${labels.join(" and ")}`;
     verdict.replaceChildren(
       `It says ${scene.rivals.map((j) => card.classes[j]).join(" and ")}: `,
-      h("strong", {}, right ? "both right" : `in truth ${labels.join(" and ")}`),
+      h("strong", {}, right ? "both right" : wanted),
+      alike ? ". It names two different digits, so one of them must be another" : "",
       ". The frames overlap by ",
       number(
         `${Math.round(100 * share)} %`,
         "Share of a 28×28 frame that both digits cover; 80 % on average in the paper's test set",
       ),
       ".",
+      state.place.some((pixels) => Math.abs(pixels) > TRAINED)
+        ? ` A digit is moved by more than ${TRAINED} pixels: such places were not in training.`
+        : "",
     );
   }
 

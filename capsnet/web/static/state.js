@@ -26,7 +26,8 @@ const whole = (low, high) => (x) => Math.round(between(low, high)(x));
 const oneOf = (values) => (x) => (values.includes(x) ? x : values[0]);
 const MANY = 1_000_000;
 export const RANGES = [0.25, 0.5, 1];
-export const REACH = 8; // how far a digit can be moved in Overlap; in training it was 4
+export const REACH = 8; // how far a digit can be moved in Overlap
+export const TRAINED = 4; // how far it was moved in training
 
 // What each may be, whatever a link says; a list has one rule for all or one for each place.
 const RULES = {
