@@ -48,3 +48,14 @@ def test_overlap_says_what_it_cannot_answer(visit):
     assert "not in training" not in verdict.inner_text()
     page.get_by_label("Second digit, pixels right").fill("5")
     page.get_by_text("such places were not in training").wait_for()
+
+
+def test_the_numbers_of_a_capsule_have_its_colour(visit):
+    page = visit("mode=overlap")
+    for rank in ("second", "first"):
+        page.locator(f".class-row.{rank}").click()
+        page.wait_for_selector(f"#vector svg.{rank}")
+    page.locator(".class-row:not(.first):not(.second)").first.click()
+    page.wait_for_selector("#vector svg.other")
+    page.get_by_role("tab", name="Tweak").click()
+    page.wait_for_selector("#vector svg.chosen")

@@ -68,6 +68,12 @@ export function drawClasses() {
   drawVector();
 }
 
+/** The colour that a class has in every column. */
+function colour(j) {
+  if (!scene.rivals.length) return "chosen";
+  return ["first", "second"][scene.rivals.indexOf(j)] ?? "other";
+}
+
 /** Draw the chosen capsule as bars up and down, one for each dimension. */
 function drawVector() {
   const v = scene.pose;
@@ -90,6 +96,7 @@ function drawVector() {
       "svg",
       {
         viewBox: `0 0 ${v.length} 2`,
+        class: colour(scene.which),
         preserveAspectRatio: "none",
         role: "img",
         "aria-label": label,
