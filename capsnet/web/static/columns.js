@@ -6,10 +6,11 @@ import { byId, number } from "./dom.js";
 import { CapsuleMap, paint } from "./draw.js";
 import { drawFlow } from "./flow.js";
 import { scene } from "./scene.js";
-import { state } from "./state.js";
+import { set, state } from "./state.js";
 
 const primary = new CapsuleMap(byId("primary"));
-let pinned = false; // whether the marked capsule was clicked, so that the mouse leaves it alone
+let held = state.mode === "route" ? -1 : state.capsule; // clicked, so that the mouse leaves it alone
+let mode = state.mode; // that the marked capsule belongs to
 let decoding = false; // whether what is shown comes from the decoder, and not with the analysis
 
 /** Draw the columns whenever something changes. */
@@ -17,15 +18,16 @@ export function startColumns() {
   const pointed = byId("primary");
   pointed.addEventListener("pointermove", (event) => {
     const capsule = primary.at(event);
-    if (!pinned && capsule >= 0 && capsule !== state.capsule) scene.look(capsule);
+    if (!isHeld() && capsule >= 0 && capsule !== state.capsule) scene.look(capsule);
   });
   pointed.addEventListener("pointerdown", (event) => {
     const capsule = primary.at(event);
     if (event.button || capsule < 0) return;
-    pinned = !(pinned && capsule === state.capsule);
+    held = isHeld() && capsule === held ? -1 : capsule;
     scene.look(capsule);
   });
   pointed.addEventListener("keydown", moveCursor);
+  for (const name of ["pointerleave", "blur"]) pointed.addEventListener(name, lookAway);
   scene.addEventListener("analysis", () => {
     paint(byId("input"), scene.analysis.image, scene.card.image_shape);
     buildClasses();
@@ -38,7 +40,16 @@ export function startColumns() {
   });
 }
 
+const isHeld = () => held >= 0 && held === state.capsule;
+
+/** Take the mark away again, unless it is held or the panel of Route speaks of that capsule. */
+function lookAway() {
+  if (state.mode !== "route" && state.capsule >= 0 && !isHeld()) scene.look(-1);
+}
+
 function drawAll() {
+  if (mode !== state.mode) set({ capsule: -1 }); // it was looked at in another mode
+  mode = state.mode;
   describe();
   drawPrimary();
   drawField();
@@ -164,7 +175,9 @@ function moveCursor(event) {
   event.preventDefault();
   event.stopPropagation();
   const count = rows * columns * types;
-  scene.look((Math.max(0, state.capsule) + move + count) % count);
+  const next = (Math.max(0, state.capsule) + move + count) % count;
+  if (isHeld()) held = next;
+  scene.look(next);
 }
 
 /** Draw the chosen capsule, tweaked; one request at a time, the newest wins. */
