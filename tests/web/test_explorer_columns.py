@@ -86,3 +86,27 @@ def test_the_frame_of_a_capsule_goes_with_the_mouse(visit):
     field.wait_for()
     page.get_by_role("tab", name="Morph").focus()
     field.wait_for(state="hidden")
+
+
+def test_route_keeps_the_focus_and_its_tip(visit):
+    page = visit("mode=route&sample=3&step=1")
+    for part in (".formula .number", ".capsule-table th .number"):
+        page.locator(part).last.focus()
+        page.keyboard.press("ArrowRight")
+        assert page.locator(part).last.evaluate("x => x === document.activeElement")
+    page.locator(".formula .number").first.focus()
+    page.keyboard.press("Shift+Tab")
+    page.keyboard.press("Tab")
+    assert page.locator("#tip").is_visible()
+    page.evaluate("document.querySelector('.formulas').replaceChildren()")
+    page.locator("#tip").wait_for(state="hidden")
+
+
+def test_a_tip_stays_in_a_low_window(visit):
+    page = visit("mode=route&sample=3", width=640)
+    page.set_viewport_size({"width": 640, "height": 360})
+    page.keyboard.press("Tab")
+    page.eval_on_selector(".step", "step => step.scrollIntoView({ block: 'center' })")
+    page.wait_for_timeout(300)  # scrolling hides it
+    page.eval_on_selector(".step", "step => step.focus({ preventScroll: true })")
+    assert page.locator("#tip").bounding_box()["y"] >= 0

@@ -1,7 +1,7 @@
 // Route: step through Procedure 1 and watch the couplings sharpen.
 
 import { placeOf } from "./columns.js";
-import { h, innerNumber, minus, number } from "./dom.js";
+import { h, innerNumber, minus, number, refill } from "./dom.js";
 import { CapsuleMap } from "./draw.js";
 import { showInputTools } from "./input.js";
 import { scene } from "./scene.js";
@@ -166,7 +166,8 @@ function drawFormulas(formulas) {
   const sub = (letter, index) => h("span", { class: "math" }, letter, h("sub", {}, index));
   let rest = card.leaky ? 1 : 0;
   for (let k = 0; k < analysis.J; k++) rest += Math.exp(analysis.logit(step, i, k));
-  formulas.replaceChildren(
+  refill(
+    formulas,
     h(
       "h3",
       {},
@@ -288,7 +289,8 @@ function drawTable(table) {
     );
   });
   const [type, row, column] = placeOf(i);
-  table.replaceChildren(
+  refill(
+    table,
     h(
       "h3",
       {},
