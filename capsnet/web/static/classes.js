@@ -89,7 +89,7 @@ function drawVector() {
       "data-tip": `Dimension ${e + 1} of capsule ${name}: ${x.toFixed(3)}`,
     }),
   );
-  const label = `The ${v.length} numbers of capsule ${name}`;
+  const label = `The ${v.length} numbers of capsule ${name} ${scene.when}`.trim();
   byId("vector").replaceChildren(
     h("p", { class: "note" }, label),
     svg(

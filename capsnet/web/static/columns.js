@@ -89,7 +89,7 @@ function describe() {
   const name = card.classes[scene.which];
   if (!scene.drawsItself) {
     byId("sub-reconstruction").textContent = card.has_decoder
-      ? `drawn by capsule ${name} alone`
+      ? [`drawn by capsule ${name} alone`, scene.when].filter(Boolean).join(", ")
       : "none";
   }
   byId("note-primary").textContent =

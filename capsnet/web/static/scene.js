@@ -45,6 +45,11 @@ class Scene extends EventTarget {
       : last;
   }
 
+  /** Which iteration a capsule's vector and drawing are of, where it is not the one looked at. */
+  get when() {
+    return this.step < this.card.num_iters - 1 ? "after the last iteration" : "";
+  }
+
   /** What is added to the chosen class capsule; the other modes show what the network said. */
   get tweak() {
     return ["tweak", "morph"].includes(state.mode) ? state.tweak : [];
