@@ -118,3 +118,13 @@ def test_route_says_that_the_drawing_is_of_the_last_iteration(visit):
     assert all("after the last iteration" in part.inner_text() for part in parts)
     page.locator(".step").last.click()
     assert not any("iteration" in part.inner_text() for part in parts)
+
+
+def test_the_test_error_is_readable_in_a_narrower_window(visit):
+    page = visit("", width=1280)
+    for mode in ("tweak", "overlap"):
+        page.get_by_role("tab", name=mode.capitalize()).click()
+        page.wait_for_selector(".film-row" if mode == "tweak" else ".class-row.second")
+        error = page.get_by_text("% test error").last.bounding_box()
+        model, tabs = (page.locator(part).bounding_box() for part in ("#model", "#tabs"))
+        assert error["x"] + error["width"] <= min(model["x"] + model["width"], tabs["x"]) + 1
