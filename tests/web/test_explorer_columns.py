@@ -128,3 +128,17 @@ def test_the_test_error_is_readable_in_a_narrower_window(visit):
         error = page.get_by_text("% test error").last.bounding_box()
         model, tabs = (page.locator(part).bounding_box() for part in ("#model", "#tabs"))
         assert error["x"] + error["width"] <= min(model["x"] + model["width"], tabs["x"]) + 1
+
+
+def test_a_focused_dimension_is_not_under_the_heading(visit):
+    page = visit("sample=3", width=1280)
+    for height in (560, 400):
+        page.set_viewport_size({"width": 1280, "height": height})
+        page.get_by_label("Dimension 16", exact=True).focus()
+        for _ in range(24):
+            page.keyboard.press("Shift+Tab")
+            top = page.evaluate("document.activeElement.getBoundingClientRect().top")
+            heads = page.locator("header, .panel-head.sticky").evaluate_all(
+                "heads => heads.map((head) => head.getBoundingClientRect().bottom)"
+            )
+            assert top >= max(heads), height
