@@ -142,3 +142,21 @@ def test_a_focused_dimension_is_not_under_the_heading(visit):
                 "heads => heads.map((head) => head.getBoundingClientRect().bottom)"
             )
             assert top >= max(heads), height
+
+
+def test_a_class_chosen_in_overlap_is_marked_and_in_the_link(visit):
+    page = visit("mode=overlap")
+    page.wait_for_selector(".class-row.second")
+    row = page.locator(".class-row:not(.first):not(.second)").first
+    row.click()
+    name = page.inner_text(".class-row.looked-at .class-name")
+    assert name == row.locator(".class-name").inner_text() == state_of(page)["other"]
+    page.reload()
+    page.wait_for_selector(".class-row.looked-at")
+    assert page.inner_text(".class-row.looked-at .class-name") == name
+    page.get_by_role("button", name="Another pair").click()
+    page.wait_for_selector(".class-row.first.looked-at, .class-row.second.looked-at")
+    assert "other" not in state_of(page)
+    page.get_by_role("tab", name="Tweak").click()
+    page.wait_for_selector(".film-row")
+    assert page.locator(".looked-at").count() == 0

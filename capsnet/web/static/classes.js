@@ -54,6 +54,7 @@ export function drawClasses() {
   for (const [j, row] of [...rows].entries()) {
     const rival = scene.rivals.indexOf(j);
     row.classList.toggle("chosen", j === scene.which && !scene.rivals.length);
+    row.classList.toggle("looked-at", j === scene.which && scene.rivals.length > 0);
     row.classList.toggle("first", rival === 0);
     row.classList.toggle("second", rival === 1);
     row.querySelector("input").checked = j === scene.which;

@@ -116,7 +116,7 @@ export async function enter(panel, signal) {
 
   function take(k, sample) {
     hold(k, sample);
-    set({ pair: state.pair.with(k, sample.number) });
+    set({ pair: state.pair.with(k, sample.number), other: -1 });
     compose();
   }
 
@@ -134,6 +134,7 @@ export async function enter(panel, signal) {
     set({
       pair: [pages[0] + first, pages[1] + second],
       place: [shift(), shift(), shift(), shift()],
+      other: -1,
     });
     await Promise.all([load(0), load(1)]);
     compose();
@@ -178,7 +179,6 @@ export async function enter(panel, signal) {
     const swapped = answer.drawn[0] === labels[1] || answer.drawn[1] === labels[0];
     const order = swapped ? [1, 0] : [0, 1];
     scene.rivals = order.map((n) => answer.drawn[n]);
-    scene.other = -1;
     scene.show(answer, card);
     const size = scene.analysis.image.length;
     drawPair(order.map((n) => scene.analysis.pictures.subarray(n * size, (n + 1) * size)));
