@@ -5,6 +5,7 @@ from screen import drag, state_of
 from capsnet.web.samples import digit_samples
 from capsnet.web.schema import unpack_pixels
 
+
 def test_route_says_what_follows_from_the_agreement(visit):
     page = visit("mode=route&sample=3&step=1")
     note = page.locator(".formulas .note")
