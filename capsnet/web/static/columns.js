@@ -9,7 +9,8 @@ import { scene } from "./scene.js";
 import { set, state } from "./state.js";
 
 const primary = new CapsuleMap(byId("primary"));
-let held = state.mode === "route" ? -1 : state.capsule; // clicked, so that the mouse leaves it alone
+// The capsule that was clicked, so that the mouse leaves it alone; a link to Route holds none.
+let held = state.mode === "route" ? -1 : state.capsule;
 let mode = state.mode; // that the marked capsule belongs to
 let decoding = false; // whether what is shown comes from the decoder, and not with the analysis
 
@@ -89,7 +90,7 @@ function describe() {
   const name = card.classes[scene.which];
   if (!scene.drawsItself) {
     byId("sub-reconstruction").textContent = card.has_decoder
-      ? [`drawn by capsule ${name} alone`, scene.when].filter(Boolean).join(", ")
+      ? `drawn ${scene.when || `by capsule ${name} alone`}` // one line, so that nothing moves
       : "none";
   }
   byId("note-primary").textContent =
