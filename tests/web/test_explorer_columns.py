@@ -91,7 +91,7 @@ def test_the_frame_of_a_capsule_goes_with_the_mouse(visit):
 
 def test_route_keeps_the_focus_and_its_tip(visit):
     page = visit("mode=route&sample=3&step=1")
-    for part in (".formula .number", ".capsule-table th .number"):
+    for part in (".formula .number", ".capsule-table th .number", "#sub-routing .number"):
         page.locator(part).last.focus()
         page.keyboard.press("ArrowRight")
         assert page.locator(part).last.evaluate("x => x === document.activeElement")

@@ -2,7 +2,7 @@
 
 import { decode, latest } from "./api.js";
 import { buildClasses, drawClasses } from "./classes.js";
-import { byId, number } from "./dom.js";
+import { byId, number, refill } from "./dom.js";
 import { CapsuleMap, paint } from "./draw.js";
 import { drawFlow } from "./flow.js";
 import { scene } from "./scene.js";
@@ -62,7 +62,8 @@ function drawAll() {
 function describe() {
   const { card } = scene;
   const [rows, columns, types] = card.grid;
-  byId("sub-primary").replaceChildren(
+  refill(
+    byId("sub-primary"),
     number(
       `${rows}×${columns}×${types}`,
       `${types} types of capsule on a grid of ${rows}×${columns} positions`,
@@ -70,14 +71,16 @@ function describe() {
     " vectors of ",
     number(`${card.primary_dim}`, "Numbers in each primary capsule"),
   );
-  byId("sub-routing").replaceChildren(
+  refill(
+    byId("sub-routing"),
     "iteration ",
     number(
       `${scene.step + 1} of ${card.num_iters}`,
       "Procedure 1 of the paper is repeated this often",
     ),
   );
-  byId("sub-classes").replaceChildren(
+  refill(
+    byId("sub-classes"),
     number(`${card.classes.length}`, "one capsule for each class"),
     ...(scene.cnn
       ? [" capsules; the thin blue bar is the CNN"]
@@ -213,7 +216,8 @@ function showPicture(bytes) {
   canvas.setAttribute("aria-label", `What capsule ${card.classes[scene.which]} draws`);
   let error = 0;
   for (let p = 0; p < bytes.length; p++) error += ((bytes[p] - analysis.image[p]) / 255) ** 2;
-  byId("note-reconstruction").replaceChildren(
+  refill(
+    byId("note-reconstruction"),
     "Squared difference to the input: ",
     number(
       error.toFixed(1),
