@@ -260,9 +260,9 @@ function consequence(agreement, i, name) {
   const next = analysis.couplings[step + 1][i * analysis.J + which];
   return [
     `The vote ${vote} with the outcome, so the logit ${logit}. `,
-    "The coupling depends on the other logits too: in the next iteration it is ",
+    "The coupling depends on the other logits too: this capsule will send ",
     number(next.toFixed(3), `The share of this capsule's output that goes to “${name}” next`),
-    ".",
+    " of its output there.",
   ];
 }
 
