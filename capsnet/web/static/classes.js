@@ -54,6 +54,7 @@ export function drawClasses() {
   for (const [j, row] of [...rows].entries()) {
     const rival = scene.rivals.indexOf(j);
     row.classList.toggle("chosen", j === scene.which && !scene.rivals.length);
+    row.classList.toggle("looked-at", j === scene.which && scene.rivals.length > 0);
     row.classList.toggle("first", rival === 0);
     row.classList.toggle("second", rival === 1);
     row.querySelector("input").checked = j === scene.which;
@@ -66,6 +67,12 @@ export function drawClasses() {
     share.textContent = scene.cnn[j].toFixed(2);
   }
   drawVector();
+}
+
+/** The colour that a class has in every column. */
+function colour(j) {
+  if (!scene.rivals.length) return "chosen";
+  return ["first", "second"][scene.rivals.indexOf(j)] ?? "other";
 }
 
 /** Draw the chosen capsule as bars up and down, one for each dimension. */
@@ -83,13 +90,14 @@ function drawVector() {
       "data-tip": `Dimension ${e + 1} of capsule ${name}: ${x.toFixed(3)}`,
     }),
   );
-  const label = `The ${v.length} numbers of capsule ${name}`;
+  const label = `The ${v.length} numbers of capsule ${name} ${scene.when}`.trim();
   byId("vector").replaceChildren(
     h("p", { class: "note" }, label),
     svg(
       "svg",
       {
         viewBox: `0 0 ${v.length} 2`,
+        class: colour(scene.which),
         preserveAspectRatio: "none",
         role: "img",
         "aria-label": label,

@@ -2,14 +2,16 @@
 
 import { decode, latest } from "./api.js";
 import { buildClasses, drawClasses } from "./classes.js";
-import { byId, number } from "./dom.js";
+import { byId, number, refill } from "./dom.js";
 import { CapsuleMap, paint } from "./draw.js";
 import { drawFlow } from "./flow.js";
 import { scene } from "./scene.js";
-import { state } from "./state.js";
+import { set, state } from "./state.js";
 
 const primary = new CapsuleMap(byId("primary"));
-let pinned = false; // whether the marked capsule was clicked, so that the mouse leaves it alone
+// The capsule that was clicked, so that the mouse leaves it alone; a link to Route holds none.
+let held = state.mode === "route" ? -1 : state.capsule;
+let mode = state.mode; // that the marked capsule belongs to
 let decoding = false; // whether what is shown comes from the decoder, and not with the analysis
 
 /** Draw the columns whenever something changes. */
@@ -17,15 +19,16 @@ export function startColumns() {
   const pointed = byId("primary");
   pointed.addEventListener("pointermove", (event) => {
     const capsule = primary.at(event);
-    if (!pinned && capsule >= 0 && capsule !== state.capsule) scene.look(capsule);
+    if (!isHeld() && capsule >= 0 && capsule !== state.capsule) scene.look(capsule);
   });
   pointed.addEventListener("pointerdown", (event) => {
     const capsule = primary.at(event);
     if (event.button || capsule < 0) return;
-    pinned = !(pinned && capsule === state.capsule);
+    held = isHeld() && capsule === held ? -1 : capsule;
     scene.look(capsule);
   });
   pointed.addEventListener("keydown", moveCursor);
+  for (const name of ["pointerleave", "blur"]) pointed.addEventListener(name, lookAway);
   scene.addEventListener("analysis", () => {
     paint(byId("input"), scene.analysis.image, scene.card.image_shape);
     buildClasses();
@@ -38,7 +41,16 @@ export function startColumns() {
   });
 }
 
+const isHeld = () => held >= 0 && held === state.capsule;
+
+/** Take the mark away again, unless it is held or the panel of Route speaks of that capsule. */
+function lookAway() {
+  if (state.mode !== "route" && state.capsule >= 0 && !isHeld()) scene.look(-1);
+}
+
 function drawAll() {
+  if (mode !== state.mode) set({ capsule: -1 }); // it was looked at in another mode
+  mode = state.mode;
   describe();
   drawPrimary();
   drawField();
@@ -50,7 +62,8 @@ function drawAll() {
 function describe() {
   const { card } = scene;
   const [rows, columns, types] = card.grid;
-  byId("sub-primary").replaceChildren(
+  refill(
+    byId("sub-primary"),
     number(
       `${rows}×${columns}×${types}`,
       `${types} types of capsule on a grid of ${rows}×${columns} positions`,
@@ -58,14 +71,16 @@ function describe() {
     " vectors of ",
     number(`${card.primary_dim}`, "Numbers in each primary capsule"),
   );
-  byId("sub-routing").replaceChildren(
+  refill(
+    byId("sub-routing"),
     "iteration ",
     number(
       `${scene.step + 1} of ${card.num_iters}`,
       "Procedure 1 of the paper is repeated this often",
     ),
   );
-  byId("sub-classes").replaceChildren(
+  refill(
+    byId("sub-classes"),
     number(`${card.classes.length}`, "one capsule for each class"),
     ...(scene.cnn
       ? [" capsules; the thin blue bar is the CNN"]
@@ -78,7 +93,7 @@ function describe() {
   const name = card.classes[scene.which];
   if (!scene.drawsItself) {
     byId("sub-reconstruction").textContent = card.has_decoder
-      ? `drawn by capsule ${name} alone`
+      ? `drawn ${scene.when || `by capsule ${name} alone`}` // one line, so that nothing moves
       : "none";
   }
   byId("note-primary").textContent =
@@ -164,7 +179,9 @@ function moveCursor(event) {
   event.preventDefault();
   event.stopPropagation();
   const count = rows * columns * types;
-  scene.look((Math.max(0, state.capsule) + move + count) % count);
+  const next = (Math.max(0, state.capsule) + move + count) % count;
+  if (isHeld()) held = next;
+  scene.look(next);
 }
 
 /** Draw the chosen capsule, tweaked; one request at a time, the newest wins. */
@@ -199,7 +216,8 @@ function showPicture(bytes) {
   canvas.setAttribute("aria-label", `What capsule ${card.classes[scene.which]} draws`);
   let error = 0;
   for (let p = 0; p < bytes.length; p++) error += ((bytes[p] - analysis.image[p]) / 255) ** 2;
-  byId("note-reconstruction").replaceChildren(
+  refill(
+    byId("note-reconstruction"),
     "Squared difference to the input: ",
     number(
       error.toFixed(1),

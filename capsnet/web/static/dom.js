@@ -40,6 +40,14 @@ export const minus = (x, digits) => {
   return Number(text) < 0 ? `−${text.slice(1)}` : text.replace("-", "");
 };
 
+/** Replace what is in an element; the focus stays in its place among the tab stops. */
+export function refill(element, ...children) {
+  const stops = () => [...element.querySelectorAll("button, [tabindex]")];
+  const place = stops().indexOf(document.activeElement);
+  element.replaceChildren(...children);
+  if (place >= 0) (stops()[place] ?? stops().at(-1))?.focus({ preventScroll: true });
+}
+
 let hideStatus;
 /** Show a sentence at the foot of the page for a few seconds. */
 export function say(sentence, isError = false) {
@@ -54,8 +62,10 @@ export function say(sentence, isError = false) {
 export function startTips() {
   const tip = byId("tip");
   let byFocus = false; // whether the focus showed it, so that it goes with the focus
+  let told = null; // the element it tells of
   const show = (target, focused) => {
     byFocus = focused;
+    told = target;
     tip.hidden = !target;
     if (!target) return;
     tip.textContent = target.dataset.tip;
@@ -64,7 +74,7 @@ export function startTips() {
     const below = box.bottom + 6;
     const fits = below + tip.offsetHeight < innerHeight;
     tip.style.left = `${left}px`;
-    tip.style.top = `${fits ? below : box.top - tip.offsetHeight - 6}px`;
+    tip.style.top = `${fits ? below : Math.max(8, box.top - tip.offsetHeight - 6)}px`;
   };
   addEventListener("pointerover", ({ target }) => show(target.closest?.("[data-tip]"), false));
   addEventListener("focusin", ({ target }) => {
@@ -76,4 +86,9 @@ export function startTips() {
   addEventListener("focusout", () => byFocus && (tip.hidden = true));
   addEventListener("scroll", () => (tip.hidden = true), { passive: true });
   addEventListener("keydown", (event) => event.key === "Escape" && (tip.hidden = true));
+  // An element that is drawn anew is gone without a word, and its tip would stay.
+  new MutationObserver(() => told && !told.isConnected && show(null, false)).observe(
+    document.body,
+    { childList: true, subtree: true },
+  );
 }

@@ -6,9 +6,10 @@ import { FIRST, paintColours, SECOND } from "./draw.js";
 import { savePng } from "./export.js";
 import { endDrawing, press, sampleButton } from "./input.js";
 import { scene } from "./scene.js";
-import { REACH, set, state } from "./state.js";
+import { REACH, set, state, TRAINED } from "./state.js";
 
 const SIDE = 28; // of a digit
+const FINGER = 5; // pixels from the ink at which a press still takes a digit
 const COLOURS = [FIRST, SECOND];
 const CARD = { image_shape: [1, SIDE, SIDE], classes: [..."0123456789"] };
 export const title = "Overlap";
@@ -115,7 +116,7 @@ export async function enter(panel, signal) {
 
   function take(k, sample) {
     hold(k, sample);
-    set({ pair: state.pair.with(k, sample.number) });
+    set({ pair: state.pair.with(k, sample.number), other: -1 });
     compose();
   }
 
@@ -129,10 +130,11 @@ export async function enter(panel, signal) {
     const first = Math.floor(Math.random() * 10);
     const second = (first + 1 + Math.floor(Math.random() * 9)) % 10;
     const pages = [0, 1].map(() => Math.floor(Math.random() * 100) * 10);
-    const shift = () => Math.floor(Math.random() * 9) - 4;
+    const shift = () => Math.floor(Math.random() * (2 * TRAINED + 1)) - TRAINED;
     set({
       pair: [pages[0] + first, pages[1] + second],
       place: [shift(), shift(), shift(), shift()],
+      other: -1,
     });
     await Promise.all([load(0), load(1)]);
     compose();
@@ -177,7 +179,6 @@ export async function enter(panel, signal) {
     const swapped = answer.drawn[0] === labels[1] || answer.drawn[1] === labels[0];
     const order = swapped ? [1, 0] : [0, 1];
     scene.rivals = order.map((n) => answer.drawn[n]);
-    scene.other = -1;
     scene.show(answer, card);
     const size = scene.analysis.image.length;
     drawPair(order.map((n) => scene.analysis.pictures.subarray(n * size, (n + 1) * size)));
@@ -211,15 +212,21 @@ export async function enter(panel, signal) {
     const apart = [0, 1].map((axis) => Math.abs(state.place[axis] - state.place[2 + axis]));
     const share = apart.reduce((product, x) => product * (1 - x / SIDE), 1);
     const right = [...labels].sort().join() === [...scene.rivals].sort().join();
+    const alike = labels[0] === labels[1];
+    const wanted = alike ? `in truth both are ${labels[0]}` : `in truth ${labels.join(" and ")}`;
     verdict.replaceChildren(
       `It says ${scene.rivals.map((j) => card.classes[j]).join(" and ")}: `,
-      h("strong", {}, right ? "both right" : `in truth ${labels.join(" and ")}`),
+      h("strong", {}, right ? "both right" : wanted),
+      alike ? ". It names two different digits, so one of them must be another" : "",
       ". The frames overlap by ",
       number(
         `${Math.round(100 * share)} %`,
         "Share of a 28×28 frame that both digits cover; 80 % on average in the paper's test set",
       ),
       ".",
+      state.place.some((pixels) => Math.abs(pixels) > TRAINED)
+        ? ` A digit is moved by more than ${TRAINED} pixels: such places were not in training.`
+        : "",
     );
   }
 
@@ -229,7 +236,7 @@ export async function enter(panel, signal) {
   compose();
 }
 
-/** Let the mouse or a finger move the digit whose ink it is on. */
+/** Let the mouse or a finger move the digit whose ink is nearest; far from both there is none. */
 function dragDigits(signal, digits, card, move) {
   const canvas = byId("input");
   const [, H, W] = card.image_shape;
@@ -241,11 +248,16 @@ function dragDigits(signal, digits, card, move) {
       ((event.clientY - box.top) / box.height) * H,
     ];
   };
-  const ink = (k, [x, y]) => {
-    const column = Math.floor(x - (W - SIDE) / 2 - state.place[2 * k]);
-    const row = Math.floor(y - (H - SIDE) / 2 - state.place[2 * k + 1]);
-    const inside = column >= 0 && column < SIDE && row >= 0 && row < SIDE;
-    return inside ? digits[k].bytes[row * SIDE + column] : -1;
+  /** How far a place is from the ink of a digit, in pixels; faint ink counts as further away. */
+  const distance = (k, [x, y]) => {
+    const left = Math.floor((W - SIDE) / 2) + state.place[2 * k];
+    const top = Math.floor((H - SIDE) / 2) + state.place[2 * k + 1];
+    return digits[k].bytes.reduce((least, light, p) => {
+      if (!light) return least;
+      const right = x - left - (p % SIDE) - 0.5;
+      const down = y - top - Math.floor(p / SIDE) - 0.5;
+      return Math.min(least, Math.hypot(right, down) + 1 - light / 255);
+    }, Infinity);
   };
   const options = { signal };
   canvas.classList.add("draggable");
@@ -255,7 +267,9 @@ function dragDigits(signal, digits, card, move) {
     (event) => {
       if (event.button) return;
       const [x, y] = at(event);
-      const k = ink(1, [x, y]) > ink(0, [x, y]) ? 1 : 0;
+      const far = [0, 1].map((n) => distance(n, [x, y]));
+      const k = far[1] < far[0] ? 1 : 0;
+      if (far[k] > FINGER) return;
       held = { k, right: x - state.place[2 * k], down: y - state.place[2 * k + 1] };
       canvas.setPointerCapture(event.pointerId);
       event.preventDefault();

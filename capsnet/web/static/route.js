@@ -1,7 +1,7 @@
 // Route: step through Procedure 1 and watch the couplings sharpen.
 
 import { placeOf } from "./columns.js";
-import { h, innerNumber, minus, number } from "./dom.js";
+import { h, innerNumber, minus, number, refill } from "./dom.js";
 import { CapsuleMap } from "./draw.js";
 import { showInputTools } from "./input.js";
 import { scene } from "./scene.js";
@@ -166,7 +166,8 @@ function drawFormulas(formulas) {
   const sub = (letter, index) => h("span", { class: "math" }, letter, h("sub", {}, index));
   let rest = card.leaky ? 1 : 0;
   for (let k = 0; k < analysis.J; k++) rest += Math.exp(analysis.logit(step, i, k));
-  formulas.replaceChildren(
+  refill(
+    formulas,
     h(
       "h3",
       {},
@@ -242,15 +243,27 @@ function drawFormulas(formulas) {
           : "The logit that the next iteration starts from",
       ),
     ),
-    h(
-      "p",
-      { class: "note" },
-      `The vote ${agreement > 0 ? "agrees" : "disagrees"} with the outcome`,
-      isLast
-        ? "; this was the last iteration, so nothing follows from it."
-        : `, so this capsule will send ${agreement > 0 ? "more" : "less"} there.`,
-    ),
+    h("p", { class: "note" }, ...consequence(agreement, i, j)),
   );
+}
+
+/** What follows from the agreement; the coupling is a softmax, so it alone does not decide it. */
+function consequence(agreement, i, name) {
+  const { analysis, card, which, step } = scene;
+  const sign = Number(agreement.toFixed(2)); // as it is shown
+  const vote = sign > 0 ? "agrees" : sign < 0 ? "disagrees" : "neither agrees nor disagrees";
+  if (step === card.num_iters - 1)
+    return [
+      `The vote ${vote} with the outcome; this was the last iteration, so nothing follows from it.`,
+    ];
+  const logit = sign > 0 ? "grows by that much" : sign < 0 ? "falls by that much" : "stays";
+  const next = analysis.couplings[step + 1][i * analysis.J + which];
+  return [
+    `The vote ${vote} with the outcome, so the logit ${logit}. `,
+    "The coupling depends on the other logits too: this capsule will send ",
+    number(next.toFixed(3), `The share of this capsule's output that goes to “${name}” next`),
+    " of its output there.",
+  ];
 }
 
 /** What the marked capsule sends to every class. */
@@ -276,7 +289,8 @@ function drawTable(table) {
     );
   });
   const [type, row, column] = placeOf(i);
-  table.replaceChildren(
+  refill(
+    table,
     h(
       "h3",
       {},

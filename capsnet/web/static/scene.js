@@ -13,7 +13,6 @@ class Scene extends EventTarget {
   analysis = null; // what the network did with it, see `unpack`
   plain = false; // whether it was given the image itself, neither bent nor laid over another
   signal = null; // says when the mode that is shown is left
-  other = -1; // the class looked at in Overlap, whose network is another
   base = 0; // the longest capsule of the unbent image
   cnn = null; // class probabilities of the CNN, in Warp
   rivals = []; // the two classes found, in Overlap, in the order of their colours
@@ -33,7 +32,7 @@ class Scene extends EventTarget {
 
   /** The class looked at: the chosen one, or the longest capsule. */
   get which() {
-    const chosen = this.card === this.info.capsnet ? state.which : this.other;
+    const chosen = this.card === this.info.capsnet ? state.which : state.other;
     return chosen >= 0 && chosen < this.card.classes.length ? chosen : this.analysis.drawn[0];
   }
 
@@ -43,6 +42,11 @@ class Scene extends EventTarget {
     return state.mode === "route" && state.step
       ? Math.min(Math.max(state.step, 1) - 1, last)
       : last;
+  }
+
+  /** Which iteration a capsule's vector and drawing are of, where it is not the one looked at. */
+  get when() {
+    return this.step < this.card.num_iters - 1 ? "after the last iteration" : "";
   }
 
   /** What is added to the chosen class capsule; the other modes show what the network said. */
@@ -58,7 +62,7 @@ class Scene extends EventTarget {
   /** Choose a class; tweaks belong to the class they were made for. */
   choose(which) {
     if (this.card === this.info.capsnet) set({ which, tweak: [] });
-    else this.other = which;
+    else set({ other: which });
     this.emit("choice");
   }
 

@@ -12,6 +12,7 @@ const DEFAULTS = {
   step: 0, // routing iteration shown; 0 is the last
   capsule: -1, // primary capsule looked at
   pair: [4, 16],
+  other: -1, // the class chosen in Overlap, whose network is another; -1 is the longest capsule
   place: [-2, -1, 2, 1], // right and down of the first digit, then of the second
   warp: [0, 1, 0, 0, 0, 0, 1, 0], // rotate, scale, shear, right, down, thicken, pieces, seed
   sweep: "rotate",
@@ -26,7 +27,8 @@ const whole = (low, high) => (x) => Math.round(between(low, high)(x));
 const oneOf = (values) => (x) => (values.includes(x) ? x : values[0]);
 const MANY = 1_000_000;
 export const RANGES = [0.25, 0.5, 1];
-export const REACH = 8; // how far a digit can be moved in Overlap; in training it was 4
+export const REACH = 8; // how far a digit can be moved in Overlap
+export const TRAINED = 4; // how far it was moved in training
 
 // What each may be, whatever a link says; a list has one rule for all or one for each place.
 const RULES = {
@@ -39,6 +41,7 @@ const RULES = {
   step: whole(0, MANY),
   capsule: whole(-1, MANY),
   pair: whole(0, MANY),
+  other: whole(-1, MANY),
   place: whole(-REACH, REACH),
   warp: [...NAMES.map((name) => (x) => bound(name, x)), oneOf(PIECES), whole(0, MANY)],
   sweep: oneOf(NAMES),

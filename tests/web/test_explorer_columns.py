@@ -1,0 +1,163 @@
+"""What the columns and panels say and how they are touched, in a real browser."""
+
+from screen import drag, state_of
+
+from capsnet.web.samples import digit_samples
+from capsnet.web.schema import unpack_pixels
+
+
+def test_route_says_what_follows_from_the_agreement(visit):
+    page = visit("mode=route&sample=3&step=1")
+    note = page.locator(".formulas .note")
+    coupling = page.locator(".formula").first.locator(".number").last
+    shown = page.locator(".capsule-table tr.chosen td").last.inner_text()
+    agreement = float(shown.replace("−", "-"))
+    word = "grows" if agreement > 0 else "falls" if agreement < 0 else "stays"
+    assert f"the logit {word}" in note.inner_text()
+    promised = note.locator(".number").inner_text()
+    page.keyboard.press("ArrowRight")
+    assert coupling.inner_text() == promised
+    page.keyboard.press("ArrowRight")
+    assert "nothing follows" in note.inner_text()
+
+
+def test_a_press_takes_the_digit_with_the_nearest_ink(visit):
+    """Just left of the first digit and just right of the second; the corner takes neither."""
+    page = visit("mode=overlap&pair=1,11&place=-8,0,8,0")
+    page.wait_for_selector(".class-row.second")
+    digits = [digit_samples().page(n)[1] for n in (0, 1)]
+    images = [unpack_pixels(digit.image, (1, 28, 28))[0] for digit in digits]
+    middles = [(image[14] > 0.5).nonzero().flatten() for image in images]
+    box = page.locator("#input").bounding_box()
+    unit = box["width"] / 36
+
+    def pull(column, row):
+        start = (box["x"] + (column + 0.5) * unit, box["y"] + (row + 0.5) * unit)
+        drag(page, start, (start[0], start[1] + 3 * unit))
+        return [int(x) for x in state_of(page)["place"].split(",")]
+
+    assert pull(0, 35) == [-8, 0, 8, 0]
+    assert pull(4 - 8 + int(middles[0].min()) - 3, 18) == [-8, 3, 8, 0]
+    assert pull(4 + 8 + int(middles[1].max()) + 3, 18) == [-8, 3, 8, 3]
+
+
+def test_overlap_says_what_it_cannot_answer(visit):
+    page = visit("mode=overlap&pair=4,14&place=0,0,4,4")
+    page.wait_for_selector(".class-row.second")
+    verdict = page.locator(".verdict")
+    assert "both are 4" in verdict.inner_text() and "two different" in verdict.inner_text()
+    assert "not in training" not in verdict.inner_text()
+    page.get_by_label("Second digit, pixels right").fill("5")
+    page.get_by_text("such places were not in training").wait_for()
+
+
+def test_the_numbers_of_a_capsule_have_its_colour(visit):
+    page = visit("mode=overlap")
+    for rank in ("second", "first"):
+        page.locator(f".class-row.{rank}").click()
+        page.wait_for_selector(f"#vector svg.{rank}")
+    page.locator(".class-row:not(.first):not(.second)").first.click()
+    page.wait_for_selector("#vector svg.other")
+    page.get_by_role("tab", name="Tweak").click()
+    page.wait_for_selector("#vector svg.chosen")
+
+
+def test_the_frame_of_a_capsule_goes_with_the_mouse(visit):
+    page = visit("sample=3")
+    field = page.locator("#field")
+    box = page.locator("#primary").bounding_box()
+    inside = (box["x"] + box["width"] * 0.1, box["y"] + box["height"] * 0.1)
+    page.mouse.move(*inside)
+    field.wait_for()
+    page.mouse.move(5, 5)
+    field.wait_for(state="hidden")
+    assert "capsule" not in state_of(page)
+    page.mouse.click(*inside)
+    page.mouse.move(5, 5)
+    assert field.is_visible() and "capsule" in state_of(page)
+    page.reload()
+    page.wait_for_selector("body[data-ready]")
+    assert field.is_visible()
+    page.get_by_role("tab", name="Route").click()
+    page.wait_for_selector(".capsule-table table")
+    assert field.is_visible()
+    page.get_by_role("tab", name="Morph").click()
+    field.wait_for(state="hidden")
+    page.locator("#primary").press("ArrowDown")
+    field.wait_for()
+    page.get_by_role("tab", name="Morph").focus()
+    field.wait_for(state="hidden")
+
+
+def test_route_keeps_the_focus_and_its_tip(visit):
+    page = visit("mode=route&sample=3&step=1")
+    for part in (".formula .number", ".capsule-table th .number", "#sub-routing .number"):
+        page.locator(part).last.focus()
+        page.keyboard.press("ArrowRight")
+        assert page.locator(part).last.evaluate("x => x === document.activeElement")
+    page.locator(".formula .number").first.focus()
+    page.keyboard.press("Shift+Tab")
+    page.keyboard.press("Tab")
+    assert page.locator("#tip").is_visible()
+    page.evaluate("document.querySelector('.formulas').replaceChildren()")
+    page.locator("#tip").wait_for(state="hidden")
+
+
+def test_a_tip_stays_in_a_low_window(visit):
+    page = visit("mode=route&sample=3", width=640)
+    page.set_viewport_size({"width": 640, "height": 360})
+    page.keyboard.press("Tab")
+    page.eval_on_selector(".step", "step => step.scrollIntoView({ block: 'center' })")
+    page.wait_for_timeout(300)  # scrolling hides it
+    page.eval_on_selector(".step", "step => step.focus({ preventScroll: true })")
+    assert page.locator("#tip").bounding_box()["y"] >= 0
+
+
+def test_route_says_that_the_drawing_is_of_the_last_iteration(visit):
+    page = visit("mode=route&sample=3&step=1")
+    parts = [page.locator(part) for part in ("#vector .note", "#sub-reconstruction")]
+    assert all("after the last iteration" in part.inner_text() for part in parts)
+    page.locator(".step").last.click()
+    assert not any("iteration" in part.inner_text() for part in parts)
+
+
+def test_the_test_error_is_readable_in_a_narrower_window(visit):
+    page = visit("", width=1280)
+    for mode in ("tweak", "overlap"):
+        page.get_by_role("tab", name=mode.capitalize()).click()
+        page.wait_for_selector(".film-row" if mode == "tweak" else ".class-row.second")
+        error = page.get_by_text("% test error").last.bounding_box()
+        model, tabs = (page.locator(part).bounding_box() for part in ("#model", "#tabs"))
+        assert error["x"] + error["width"] <= min(model["x"] + model["width"], tabs["x"]) + 1
+
+
+def test_a_focused_dimension_is_not_under_the_heading(visit):
+    page = visit("sample=3", width=1280)
+    for height in (560, 400):
+        page.set_viewport_size({"width": 1280, "height": height})
+        page.get_by_label("Dimension 16", exact=True).focus()
+        for _ in range(24):
+            page.keyboard.press("Shift+Tab")
+            top = page.evaluate("document.activeElement.getBoundingClientRect().top")
+            heads = page.locator("header, .panel-head.sticky").evaluate_all(
+                "heads => heads.map((head) => head.getBoundingClientRect().bottom)"
+            )
+            assert top >= max(heads), height
+
+
+def test_a_class_chosen_in_overlap_is_marked_and_in_the_link(visit):
+    page = visit("mode=overlap")
+    page.wait_for_selector(".class-row.second")
+    row = page.locator(".class-row:not(.first):not(.second)").first
+    row.click()
+    name = page.inner_text(".class-row.looked-at .class-name")
+    assert name == row.locator(".class-name").inner_text() == state_of(page)["other"]
+    page.reload()
+    page.wait_for_selector(".class-row.looked-at")
+    assert page.inner_text(".class-row.looked-at .class-name") == name
+    page.get_by_role("button", name="Another pair").click()
+    page.wait_for_selector(".class-row.first.looked-at, .class-row.second.looked-at")
+    assert "other" not in state_of(page)
+    page.get_by_role("tab", name="Tweak").click()
+    page.wait_for_selector(".film-row")
+    assert page.locator(".looked-at").count() == 0
