@@ -4,12 +4,8 @@ result = train(TrainConfig(model="capsnet_small", data="digits", epochs=20))
 """
 
 import json
-import os
-import signal
 import time
 from ast import literal_eval
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from math import ceil, isfinite
 from pathlib import Path
@@ -37,9 +33,9 @@ from capsnet.train.evaluate import evaluate
 from capsnet.train.progress import TrainProgress, describe
 from capsnet.train.schedule import average_weight, learning_rate
 from capsnet.train.step import TrainStep
+from capsnet.train.stopping import stop_requests
 
 LOCK = ".lock"  # held by the process that trains into the folder
-PATIENCE = 1.0  # seconds after which another Ctrl-C is a second one, and leaves at once
 PROBE = 8  # training images whose primary capsules are looked at
 SATURATED = 0.99  # mean length from which a primary capsule says nothing by its length
 
@@ -317,27 +313,6 @@ def write_log(folder: Path, position: Position) -> None:
     """Write one JSON line per finished epoch."""
     lines = [json.dumps(line) + "\n" for line in position.history]
     write_text(folder / "log.jsonl", "".join(lines))
-
-
-@contextmanager
-def stop_requests() -> Iterator[list[float]]:
-    """Give a list that fills when Ctrl-C or a termination asks the run to save and leave."""
-    asked: list[float] = []
-    signals = (signal.SIGINT, signal.SIGTERM)
-
-    def ask(number: int, frame: object) -> None:
-        if not asked:  # unbuffered: the signal may have come in the middle of a print
-            os.write(2, b"\nStopping after this step; Ctrl-C again leaves without saving.\n")
-        asked.append(time.monotonic())
-        if number == signal.SIGINT and asked[-1] - asked[0] > PATIENCE:
-            raise KeyboardInterrupt
-
-    before = [signal.signal(s, ask) for s in signals]
-    try:
-        yield asked
-    finally:
-        for s, handler in zip(signals, before, strict=True):
-            signal.signal(s, handler)
 
 
 def _require_finite(loss: float, step: TrainStep, config: TrainConfig) -> None:

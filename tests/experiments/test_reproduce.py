@@ -20,7 +20,8 @@ from capsnet.experiments.reproduce.table1 import MODELS
 from capsnet.models import CapsNet
 from capsnet.train.checkpoint import CHECKPOINT
 from capsnet.train.config import TrainConfig
-from capsnet.train.loop import Diverged, Interrupted, stop_requests
+from capsnet.train.loop import Diverged, Interrupted
+from capsnet.train.stopping import stop_requests
 
 
 @pytest.fixture
