@@ -13,6 +13,7 @@ R3 = "CapsNet, r = 3, reconstruction"
 BASELINE_OURS = f"{BASELINE}, our recipe"
 RELEASED = "CapsNet as in the authors' code"
 OURS = f"{RELEASED}, our recipe"
+OURS_WARPED = f"{OURS}, small warps"
 
 # Test errors in per cent that the paper gives: MNIST, MultiMNIST.
 IN_THE_PAPER = {
@@ -23,6 +24,7 @@ IN_THE_PAPER = {
     R3: ("0.25 ± 0.005", "5.2"),
     RELEASED: ("–", "–"),
     OURS: ("–", "–"),
+    OURS_WARPED: ("–", "–"),
     BASELINE_OURS: ("–", "–"),
 }
 
