@@ -33,7 +33,7 @@ from capsnet.train.evaluate import evaluate
 from capsnet.train.progress import TrainProgress, describe
 from capsnet.train.schedule import average_weight, learning_rate
 from capsnet.train.step import TrainStep
-from capsnet.train.stopping import stop_requests
+from capsnet.train.stopping import Stop
 
 LOCK = ".lock"  # held by the process that trains into the folder
 PROBE = 8  # training images whose primary capsules are looked at
@@ -89,7 +89,7 @@ def _train(
     clear_leftovers(folder)
     write_text(folder / "config.json", json.dumps(config.to_json(), indent=2))
 
-    with stop_requests() as stop, Board(config, model, stream) as board:
+    with Stop() as stop, Board(config, model, stream) as board:
         run = Run(config, step, position, validation, stop, board)
         finished = run.go()
         run.save()
@@ -124,7 +124,7 @@ class Run:
     step: TrainStep
     position: Position
     validation: Stream | None
-    stop: list[float]
+    stop: Stop
     board: Board
 
     def __post_init__(self) -> None:
@@ -171,6 +171,7 @@ class Run:
                 learning_rate(config, done, total),
                 average_weight(config, done),
             )
+            self.stop.listen()
             position.step += 1
             timed_images += rows
             # What happens only once is not the speed of training.

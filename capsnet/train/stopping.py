@@ -1,33 +1,48 @@
 """Ctrl-C and terminations: a run saves and leaves after its step, or at once if asked again.
 
-with stop_requests() as stop: …; if stop: save and leave
+with Stop() as stop: …; stop.listen(); if stop: save and leave
 """
 
 import os
 import signal
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from types import FrameType
 
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
 PATIENCE = 1.0  # seconds after which another Ctrl-C is a second one, and leaves at once
 
 
-@contextmanager
-def stop_requests() -> Iterator[list[float]]:
-    """Give a list that fills when Ctrl-C or a termination asks the run to save and leave."""
-    asked: list[float] = []
-    signals = (signal.SIGINT, signal.SIGTERM)
+class Stop:
+    """Whether a signal has asked the run to save and leave."""
 
-    def ask(number: int, frame: object) -> None:
-        if not asked:  # unbuffered: the signal may have come in the middle of a print
-            os.write(2, b"\nStopping after this step; Ctrl-C again leaves without saving.\n")
-        asked.append(time.monotonic())
-        if number == signal.SIGINT and asked[-1] - asked[0] > PATIENCE:
-            raise KeyboardInterrupt
+    def __init__(self) -> None:
+        self.asked: list[float] = []
 
-    before = [signal.signal(s, ask) for s in signals]
-    try:
-        yield asked
-    finally:
-        for s, handler in zip(signals, before, strict=True):
+    def __enter__(self) -> "Stop":
+        self.before = [signal.getsignal(s) for s in SIGNALS]
+        self.listen()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for s, handler in zip(SIGNALS, self.before, strict=True):
             signal.signal(s, handler)
+
+    def __bool__(self) -> bool:
+        return bool(self.asked)
+
+    def listen(self) -> None:
+        """Take the signals, to be done again after each step.
+
+        When Triton compiles a kernel, its compiler puts handlers before ours. They pass a signal
+        on, but a process that gets two at once, as from `timeout`, often dies in between.
+        """
+        for s in SIGNALS:
+            signal.signal(s, self.ask)
+
+    def ask(self, number: int, frame: FrameType | None) -> None:
+        """Note the wish, and leave at once where it is not the first."""
+        if not self.asked:  # unbuffered: the signal may have come in the middle of a print
+            os.write(2, b"\nStopping after this step; Ctrl-C again leaves without saving.\n")
+        self.asked.append(time.monotonic())
+        if number == signal.SIGINT and self.asked[-1] - self.asked[0] > PATIENCE:
+            raise KeyboardInterrupt

@@ -21,7 +21,7 @@ from capsnet.models import CapsNet
 from capsnet.train.checkpoint import CHECKPOINT
 from capsnet.train.config import TrainConfig
 from capsnet.train.loop import Diverged, Interrupted
-from capsnet.train.stopping import stop_requests
+from capsnet.train.stopping import Stop
 
 
 @pytest.fixture
@@ -154,7 +154,7 @@ def test_time_is_up_like_ctrl_c(request):
 
 def test_time_that_is_up_is_no_interruption(here, tmp_path, monkeypatch):
     def train(config):
-        with stop_requests() as stop:
+        with Stop() as stop:
             while not stop:
                 time.sleep(0.01)
         return Interrupted(config.folder)

@@ -9,6 +9,7 @@ import sys
 import time
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -25,14 +26,14 @@ from capsnet.train.loop import LOCK, Interrupted, train
 LONG = {"num_samples": 200, "batch_size": 2, "epochs": 4, "checkpoint_seconds": 0.0}
 
 
-def start(config, *more):
+def start(config, *more, program=("-m", "capsnet")):
     """Start `capsnet train` with the settings of a config as its own process."""
     flags = []
     for name in ("model", "data", "out", "num_samples", "batch_size", "epochs", "device"):
         flags += [f"--{name.replace('_', '-')}", str(getattr(config, name))]
     flags += ["--checkpoint-seconds", str(config.checkpoint_seconds)]
     return subprocess.Popen(
-        [sys.executable, "-m", "capsnet", "train", *flags, "--options", *config.options, *more],
+        [sys.executable, *program, "train", *flags, "--options", *config.options, *more],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -100,6 +101,17 @@ def test_ctrl_c_again_ends_a_step_that_takes_forever(tiny):
     _, err = process.communicate(timeout=30)
     assert process.returncode == 130
     assert "Ctrl-C again leaves without saving" in err and "Traceback" not in err
+
+
+@pytest.mark.slow
+def test_the_compiler_of_kernels_does_not_keep_the_signals(tiny, tmp_path, monkeypatch):
+    pytest.importorskip("triton", reason="the kernels need Triton")
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "kernels"))
+    program = Path(__file__).with_name("train_and_compile.py")
+    process = start(tiny(**LONG), program=(str(program),))
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 130, err
+    assert out == "in place\n" and "--resume" in err
 
 
 def test_epochs_of_one_step_are_saved_too(tiny, at_step):
