@@ -200,12 +200,14 @@ function drawFormulas(formulas) {
       sub("c", "ij"),
       " ",
       sub("û", "j|i"),
+      card.has_bias ? [" + ", sub("β", "j")] : null,
       ",  |",
       sub("s", "j"),
       "| = ",
       number(
         s.toFixed(2),
-        `Length of the sum of all votes for “${j}”, each weighted by its coupling`,
+        `Length of the sum of all votes for “${j}”, each weighted by its coupling` +
+          (card.has_bias ? "; this network adds a learnt bias β" : ""),
       ),
     ),
     line(
