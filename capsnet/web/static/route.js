@@ -10,7 +10,7 @@ import { set, state } from "./state.js";
 const PAUSE = 1200; // milliseconds between iterations while playing
 export const title = "Route";
 export const lead =
-  "No capsule decides alone: those that agree on what they see find each other, step by step.";
+  "Every capsule votes for every class. Step by step, it is sent where its vote agrees with the outcome.";
 
 /** Build the panel; it lives until the signal says that another mode is chosen. */
 export function enter(panel, signal) {
