@@ -184,6 +184,7 @@ def net_card(net: Net) -> schema.NetCard:
         class_dim=model.class_caps.W.shape[2],
         num_iters=model.class_caps.num_iters,
         leaky=model.class_caps.leaky,
+        has_bias=model.class_caps.bias is not None,
         has_decoder=model.decoder is not None,
         reads_digits=reads_digits(net),
     )

@@ -58,6 +58,7 @@ class NetCard(BaseModel):
     class_dim: int
     num_iters: int
     leaky: bool
+    has_bias: bool = Field(description="whether routing adds a bias to s")
     has_decoder: bool
     reads_digits: bool
 

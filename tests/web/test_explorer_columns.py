@@ -4,6 +4,7 @@ from screen import drag, state_of
 
 from capsnet.web.samples import digit_samples
 from capsnet.web.schema import unpack_pixels
+from capsnet.web.server import create_app
 
 
 def test_route_says_what_follows_from_the_agreement(visit):
@@ -19,6 +20,16 @@ def test_route_says_what_follows_from_the_agreement(visit):
     assert coupling.inner_text() == promised
     page.keyboard.press("ArrowRight")
     assert "nothing follows" in note.inner_text()
+
+
+def test_route_shows_the_bias_of_a_network_that_has_one(visit, serving):
+    page = visit("mode=route&sample=3")
+    assert "β" not in page.inner_text(".formulas")
+    with serving(create_app()) as where:  # the shipped network, the authors'
+        page = visit("mode=route&sample=3", where=where)
+        page.wait_for_selector(".formula")
+        assert "β" in page.inner_text(".formulas")
+        page.close()
 
 
 def test_a_press_takes_the_digit_with_the_nearest_ink(visit):

@@ -125,6 +125,7 @@ def test_warp_says_no_more_than_what_holds(visit, serving, colour_run):
     assert "nothing on this picture" in page.inner_text(note)
     page.locator("#input-tools .sample").nth(3).click()
     page.get_by_text("the CNN's softmax").wait_for()
+    assert "says nothing about capsules" in page.inner_text(note)  # the two were trained apart
     with serving(create_app(colour_run)) as where:
         page = visit("mode=warp&sample=1", where=where)
         page.wait_for_selector(note)

@@ -141,7 +141,7 @@ export function enter(panel, signal) {
     );
     caption.textContent =
       a === b
-        ? `Both are “${a}”: the same capsule, two poses. Each picture in between is a “${a}” too.`
+        ? `Both are “${a}”: the same capsule, two poses. It draws every picture in between.`
         : `Capsule “${a}” fades out while capsule “${b}” fades in; the decoder draws what lies between.`;
   }
 

@@ -10,7 +10,7 @@ import { set, state } from "./state.js";
 const PAUSE = 1200; // milliseconds between iterations while playing
 export const title = "Route";
 export const lead =
-  "No capsule decides alone: those that agree on what they see find each other, step by step.";
+  "Every capsule votes for every class. Step by step, it is sent where its vote agrees with the outcome.";
 
 /** Build the panel; it lives until the signal says that another mode is chosen. */
 export function enter(panel, signal) {
@@ -200,12 +200,14 @@ function drawFormulas(formulas) {
       sub("c", "ij"),
       " ",
       sub("û", "j|i"),
+      card.has_bias ? [" + ", sub("β", "j")] : null,
       ",  |",
       sub("s", "j"),
       "| = ",
       number(
         s.toFixed(2),
-        `Length of the sum of all votes for “${j}”, each weighted by its coupling`,
+        `Length of the sum of all votes for “${j}”, each weighted by its coupling` +
+          (card.has_bias ? "; this network adds a learnt bias β" : ""),
       ),
     ),
     line(

@@ -16,13 +16,13 @@ const stops = () => [
     "#column-primary",
     "tweak",
     "Small parts",
-    "Primary capsules look for small parts everywhere in the picture. Each is a vector: its length says “the part is here”, its direction says how it lies. Point at one to see which part of the picture it looks at.",
+    "Primary capsules look for small parts everywhere in the picture. Each is a vector: its length is meant to say “the part is here”, its direction how it lies. Point at one to see which part of the picture it looks at.",
   ],
   [
     "#column-routing",
     "tweak",
     "Agreement",
-    "Every primary capsule predicts every digit. Votes that agree are let through; this is routing by agreement.",
+    "Every primary capsule predicts every digit, and is sent where its vote agrees with the outcome. This is routing by agreement; in some networks a few strong capsules carry most of it.",
   ],
   [
     "#column-classes",

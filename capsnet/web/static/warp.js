@@ -179,8 +179,9 @@ function remark(image, cnn) {
     return "There is nothing on this picture, whatever a network says it sees.";
   if (state.warp[6] > 1)
     return "The parts are all there, but in the wrong places. A network that knows how parts belong together should become unsure.";
-  const contrast = cnn ? "; the CNN's softmax always shares out 100 %" : "";
-  return `Capsule lengths need not sum to 1, so all of them can be short${contrast}.`;
+  const lengths = "Capsule lengths need not sum to 1, so all of them can be short";
+  if (!cnn) return `${lengths}.`;
+  return `${lengths}; the CNN's softmax always shares out 100 %. The two may differ in size and training: a lead on one picture says nothing about capsules.`;
 }
 
 /** Lay a frame over the input that is bent like the picture. */
