@@ -29,7 +29,7 @@ from capsnet.train.checkpoint import (
 )
 from capsnet.train.config import TrainConfig
 from capsnet.train.device import pick_device, pick_precision
-from capsnet.train.evaluate import evaluate
+from capsnet.train.evaluate import evaluate, pack
 from capsnet.train.progress import TrainProgress, describe
 from capsnet.train.schedule import average_weight, learning_rate
 from capsnet.train.step import TrainStep
@@ -104,6 +104,7 @@ def _train(
         "data": config.data,
         "split": config.final_split,
         **test.to_json(),
+        "wrong": pack(test.wrong.numpy()),
         "seconds": position.seconds,
         "images_per_second": position.history[-1]["images_per_second"],
         "device": device_name(step.device),

@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 
 from capsnet.experiments.reproduce.records import Record, values
-from capsnet.experiments.reproduce.statistics import compare, holm, mcnemar, show_p, unpack
+from capsnet.experiments.reproduce.statistics import compare, holm, mcnemar, show_p
+from capsnet.train.evaluate import unpack
 
 BASELINE = "baseline CNN"
 R1_PLAIN = "CapsNet, r = 1, no reconstruction"

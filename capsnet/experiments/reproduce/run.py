@@ -53,6 +53,7 @@ _KEPT = (
     "error_percent",
     "num_images",
     "num_wrong",
+    "wrong",
     "seconds",
     "images_per_second",
     "precision",

@@ -38,7 +38,7 @@ def ship(run_folder: Path, name: str, root: Path = Path(".")) -> Path:
     card = {
         "config": {k: v for k, v in card["config"].items() if k not in WHERE},
         "classes": card["classes"],
-        "result": {k: v for k, v in card["result"].items() if k != "folder"},
+        "result": {k: v for k, v in card["result"].items() if k not in ("folder", "wrong")},
         "versions": card["versions"],
         "commit": record.get("commit"),  # a run of `capsnet train` does not note its own
         "experiment": record.get("experiment"),
