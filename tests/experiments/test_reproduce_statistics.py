@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -67,3 +69,7 @@ def test_single_runs_are_compared_image_by_image_on_the_same_seed():
     twice = verdicts(rows, [("A", "B"), ("B", "A")])
     assert all("seed 0: McNemar's test, p = 0.031 as one of 2 tests." in text for text in twice)
     assert "McNemar" not in verdicts({"A": [run(1, 9)], "B": [run(0, 1)]}, [("A", "B")])[0]
+    assert "McNemar" not in verdicts({"A": [run(0, 9), run(1, 8)], "B": rows["A"]}, [("A", "B")])[0]
+    diverged = replace(run(1, 0), result={"diverged": True})
+    rows["B"].append(diverged)  # has no error, so that seeds still cannot be compared
+    assert "seed 0: McNemar's test, p = 0.016" in verdicts(rows, [("A", "B")])[0]
