@@ -257,7 +257,10 @@ def open_stream(config: TrainConfig, split: SplitName, device: torch.device) -> 
     """Return the training, validation or test data of a run; only training data is augmented."""
     augment = None
     if split == "train":
-        shift = Augment.shift if find_data(config.data)[0].takes_shift else 0
+        entry = find_data(config.data)[0]
+        if config.shift is not None and not entry.takes_shift:  # 0 would move them all the same
+            raise UserError(f"{entry.name} moves its images by its own rules; leave --shift out.")
+        shift = Augment.shift if entry.takes_shift else 0
         augment = Augment(
             shift if config.shift is None else config.shift,
             config.rotate,
@@ -295,7 +298,7 @@ def build_model(config: TrainConfig, stream: Stream) -> Classifier:
             raise UserError(f"The option {name} is given twice; leave one out.")
         try:
             options[name] = literal_eval(value)
-        except (ValueError, SyntaxError):
+        except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
             options[name] = value
     shape = tuple(stream.image_shape)
     return create_model(config.model, image_shape=shape, num_classes=stream.num_classes, **options)
