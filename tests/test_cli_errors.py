@@ -4,6 +4,7 @@ import shlex
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -217,6 +218,29 @@ def test_process_ends_with_the_status(tmp_path):
     assert done.returncode == 2 and done.stdout == ""
     assert done.stderr.startswith("capsnet: There is no weights.safetensors")
     assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_full_disk_under_the_output_is_one_sentence():
+    command = f"{sys.executable} -m capsnet data list > /dev/full"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True)
+    assert done.returncode == 2 and done.stderr.startswith("capsnet: The disk")
+    assert done.stderr.count("\n") == 1
+
+
+def test_closed_output_is_no_mistake():
+    command = f"{sys.executable} -m capsnet data list >&-"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_bench_that_cannot_be_saved_is_still_shown(cli, tmp_path, monkeypatch):
+    result = {"rows": [{"batch": 1}]}
+    monkeypatch.setattr("capsnet.bench.report.run_bench", lambda *settings: result)
+    (tmp_path / "text").write_text("no folder")
+    done = cli("bench", "routing", "--save", tmp_path / "text" / "bench.jsonl", "--json")
+    assert done.status == 2 and done.err.startswith("capsnet: Could not write")
+    assert json.loads(done.out) == result
 
 
 @pytest.mark.parametrize("wrong", [False, True])
