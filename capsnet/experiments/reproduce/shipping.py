@@ -24,7 +24,14 @@ def ship(run_folder: Path, name: str, root: Path = Path(".")) -> Path:
     """Write the weights of a finished run as those of the model `name`, and the page of cards."""
     if not run_folder.is_dir():
         raise UserError(f"There is no folder {run_folder}; give the folder of a finished run.")
+    if not root.is_dir():
+        raise UserError(f"There is no folder {root}; choose one that is there.")
     model, card = find_model(str(run_folder))
+    if card["result"].get("split", "test") != "test":
+        raise UserError(
+            f"{run_folder} was judged on training images that it held out, and cards say the test "
+            "error; ship a run whose final split is test."
+        )
     registered = create_model(name)
     if model.name != name or interface(model) != interface(registered):
         raise UserError(
