@@ -111,6 +111,7 @@ def tiny_pictures(tmp_path):
         ("train --epochs 0", "epochs must be at least 1"),
         ("train --rotate nan", "rotate must be a number"),
         ("train --lr 1e300", "lr must be a number below"),
+        ("train --lr 1e-7", "lr must be at least 1e-06"),
         ("train --batch-size 100000000000000000000", "batch-size must be a number below"),
         ("train --checkpoint-seconds -5", "checkpoint-seconds must not be negative"),
         ("train --holdout 5 --stop-at-error -3", "stop-at-error must not be negative"),
