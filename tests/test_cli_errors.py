@@ -4,6 +4,7 @@ import shlex
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -44,6 +45,7 @@ def tiny_pictures(tmp_path):
         ("train --model capsnet_small --data digits --options num_iters", "NAME=VALUE"),
         ("train --model capsnet_small --data digits --options num_iters=two", "cannot be 'two'"),
         ("train --model capsnet_small --data digits --options gradient=foo", "full, last"),
+        ("train --model capsnet_small --data digits --options decoder={[]:1}", "cannot be"),
         ("train --model capsnet_small --data digits --options num_classes=5", "leave num_classes"),
         ("train --model capsnet_small --data digits --options pretrained=True", "new weights"),
         ("train --model capsnet_small --data digits --options name=x", "called 'name'"),
@@ -57,11 +59,14 @@ def tiny_pictures(tmp_path):
         ("train --model capsnet_small --data digits --resume", "no run to resume"),
         ("train --model capsnet_small --data digits --image-size 20", "28 or more"),
         ("train --model capsnet_small --data multidigits --shift 3", "own rules"),
+        ("train --model capsnet_small --data multidigits --shift 0", "own rules"),
         ("train --model capsnet_small --data smallnorb", "folder"),
         ("train --model capsnet_small --data folder:nowhere", "no folder nowhere"),
         ("train --model capsnet_small --data ''", "no name"),
         ("train --model capsnet_small --data folder:", "no name"),
         ("train --model capsnet_small --data digits/", "no folder digits"),
+        ("train --model capsnet_small --data ~nobody-at-all/pets", "no folder ~nobody-at-all/pets"),
+        ("data check folder:~nobody-at-all", "no folder ~nobody-at-all"),
         ("train --model capsnet_small --data ./digits", "no folder digits"),
         ("train --model capsnet_small --data OWN --image-size 0", "ask for 1 to"),
         ("train --model capsnet_small --data OWN --image-size -5", "ask for 1 to"),
@@ -106,6 +111,7 @@ def tiny_pictures(tmp_path):
         ("train --epochs 0", "epochs must be at least 1"),
         ("train --rotate nan", "rotate must be a number"),
         ("train --lr 1e300", "lr must be a number below"),
+        ("train --lr 1e-7", "lr must be at least 1e-06"),
         ("train --batch-size 100000000000000000000", "batch-size must be a number below"),
         ("train --checkpoint-seconds -5", "checkpoint-seconds must not be negative"),
         ("train --holdout 5 --stop-at-error -3", "stop-at-error must not be negative"),
@@ -127,10 +133,13 @@ def tiny_pictures(tmp_path):
         ("bench step --dtype fp32", "--dtype is for 'capsnet bench routing'"),
         ("bench routing --batch 0", "batch and capsules must be at least 1"),
         ("bench inference --batch -1", "batch and capsules must be at least 1"),
+        (f"bench routing --batch {10**20}", "batch and capsules must be at least 1 and below"),
+        (f"bench routing --capsules {10**20}", "batch and capsules must be at least 1 and below"),
         ("bench routing --plot x.jpg", "ends in .png"),
         ("bench routing --data mnist", "--data is for 'capsnet bench epoch'"),
         ("reproduce table2", "did you mean 'table1'"),
-        ("reproduce table1 --seeds 0", "seeds must be at least 1"),
+        ("reproduce table1 --seeds 0", "seeds must be 1 to 1,000"),
+        ("reproduce table1 --seeds 1001", "seeds must be 1 to 1,000"),
         ("reproduce scrambled --smoke --minutes 0", "minutes must be greater than 0"),
         ("reproduce scrambled --smoke --minutes nan", "minutes must be greater than 0"),
         ("reproduce scrambled --smoke --minutes inf", "leave it out for no limit"),
@@ -210,6 +219,29 @@ def test_process_ends_with_the_status(tmp_path):
     assert done.returncode == 2 and done.stdout == ""
     assert done.stderr.startswith("capsnet: There is no weights.safetensors")
     assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_full_disk_under_the_output_is_one_sentence():
+    command = f"{sys.executable} -m capsnet data list > /dev/full"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True)
+    assert done.returncode == 2 and done.stderr.startswith("capsnet: The disk")
+    assert done.stderr.count("\n") == 1
+
+
+def test_closed_output_is_no_mistake():
+    command = f"{sys.executable} -m capsnet data list >&-"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_bench_that_cannot_be_saved_is_still_shown(cli, tmp_path, monkeypatch):
+    result = {"rows": [{"batch": 1}]}
+    monkeypatch.setattr("capsnet.bench.report.run_bench", lambda *settings: result)
+    (tmp_path / "text").write_text("no folder")
+    done = cli("bench", "routing", "--save", tmp_path / "text" / "bench.jsonl", "--json")
+    assert done.status == 2 and done.err.startswith("capsnet: Could not write")
+    assert json.loads(done.out) == result
 
 
 @pytest.mark.parametrize("wrong", [False, True])

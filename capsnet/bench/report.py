@@ -11,6 +11,7 @@ from capsnet.bench.step import bench_epoch, bench_inference, bench_step
 from capsnet.errors import UserError
 from capsnet.provenance import git_commit, machine
 
+LARGEST = 1 << 31  # what a size may be
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 
@@ -41,8 +42,8 @@ def run_bench(
     data_folder: Path | None,
 ) -> dict[str, Any]:
     """Return the result of one benchmark as plain JSON values; first, routing must be right."""
-    if min(batches + capsules, default=1) < 1:
-        raise UserError("batch and capsules must be at least 1.")
+    if not all(1 <= size < LARGEST for size in batches + capsules):
+        raise UserError(f"batch and capsules must be at least 1 and below {LARGEST:,}.")
     batches = batches or default_batches(kind, device)
     number = DTYPES[dtype or ("bf16" if device.type == "cuda" else "fp32")]
     errors = check(device, number)

@@ -22,6 +22,8 @@ from capsnet.train.device import pick_precision
 from capsnet.train.loop import Interrupted, epoch_plan, train
 from capsnet.train.step import TrainStep
 
+PEER = "bench_peer.py"
+
 Run = Callable[[], object]
 
 
@@ -29,6 +31,11 @@ def bench_step(
     batches: tuple[int, ...], device: torch.device, peer: Path | None = None
 ) -> dict[str, Any]:
     """Time one step (augment, forward, loss, backward, Adam) of ours, the reference and a peer."""
+    if peer is not None and not (peer / PEER).is_file():
+        raise UserError(
+            f"There is no {peer / PEER}; write one that defines make_step(batch_size, device) and "
+            "returns a function that runs one training step of the peer."
+        )
     cuda, half = device.type == "cuda", torch.bfloat16
     rows = []
     for batch in batches:
@@ -71,13 +78,7 @@ def our_step(
 
 def peer_step(folder: Path, batch: int, device: torch.device) -> Run:
     """Load FOLDER/bench_peer.py, which defines make_step(batch_size, device) -> callable."""
-    path = folder / "bench_peer.py"
-    if not path.is_file():
-        raise UserError(
-            f"There is no {path}; write one that defines make_step(batch_size, device) and "
-            "returns a function that runs one training step of the peer."
-        )
-    spec = importlib.util.spec_from_file_location("bench_peer", path)
+    spec = importlib.util.spec_from_file_location("bench_peer", folder / PEER)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -88,6 +89,7 @@ def bench_epoch(
     batches: tuple[int, ...], device: torch.device, data: str, folder: Path | None
 ) -> dict[str, Any]:
     """Time an epoch of `capsnet train` against its number of steps times one step."""
+    num_images = open_data(data, "train", folder=folder).num_samples
     rows = []
     for batch in batches:
         precision = pick_precision("auto", device)
@@ -103,7 +105,6 @@ def bench_epoch(
             log = (config.folder / "log.jsonl").read_text().splitlines()
         finally:
             shutil.rmtree(out)
-        num_images = len(open_data(data, "train", folder=folder).split)
         steps = ceil(num_images / batch)
         # The first epoch holds warm-up and capture.
         speed = statistics.median(json.loads(line)["images_per_second"] for line in log[1:])

@@ -5,6 +5,7 @@ capsnet train --model capsnet_small --data digits
 torch is imported inside the verbs, so that `capsnet --help` answers at once.
 """
 
+import errno
 import os
 import sys
 from io import TextIOWrapper
@@ -52,7 +53,8 @@ def main(args: list[str] | None = None) -> int:
         if args[0] not in VERBS:
             raise unknown_name("verb", args[0], VERBS)
         status = tyro.cli(VERBS[args[0]], args=args[1:], prog=f"capsnet {args[0]}")
-        sys.stdout.flush()
+        if sys.stdout is not None:  # it is None if whoever started us closed it
+            sys.stdout.flush()
         return status
     except UserError as error:
         print(f"capsnet: {error}", file=sys.stderr)
@@ -66,10 +68,13 @@ def main(args: list[str] | None = None) -> int:
         )
         return EXIT_USER_ERROR
     except BrokenPipeError:
-        # Whoever read the output has seen enough; Python must not write to it at the end either.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        drop_output()  # whoever read it has seen enough
         return EXIT_FAILED
     except OSError as error:
+        if error.errno == errno.ENOSPC and error.filename is None:  # files of ours are UserErrors
+            drop_output()
+            print("capsnet: The disk that the output goes to is full; free some.", file=sys.stderr)
+            return EXIT_USER_ERROR
         if error.filename is None:
             raise
         print(
@@ -81,6 +86,11 @@ def main(args: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("capsnet: stopped.", file=sys.stderr)
         return EXIT_INTERRUPTED
+
+
+def drop_output() -> None:
+    """Let what is still to be written vanish, so that Python does not fail on it at the end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def is_out_of_memory(error: MemoryError | RuntimeError) -> bool:

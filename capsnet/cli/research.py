@@ -68,6 +68,7 @@ def bench(
         return EXIT_FAILED
     if commit is not None:
         result["commit"] = commit
+    show(json, result, table(result))  # before what may fail: it took minutes
     if save is not None:
         append_line(save, json_format.dumps(result))
     if plot is not None:
@@ -75,7 +76,6 @@ def bench(
         from capsnet.experiments.speed import draw_speed
 
         save_figure(draw_speed(result), plot)
-    show(json, result, table(result))
     return 0
 
 

@@ -8,6 +8,8 @@ Usage: image = read_image("seven.jpg", size=28, channels=1, invert=True, centre=
 """
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -45,8 +47,23 @@ def read_image(
 
 
 def open_picture(path: str | Path) -> "Image":
-    """Open and decode a PNG or JPEG file, upright; anything else is an error that names it."""
-    from PIL import Image, ImageOps
+    """Return a PNG or JPEG file decoded and upright."""
+    from PIL import ImageOps
+
+    with _opened(path) as picture:
+        return ImageOps.exif_transpose(picture)
+
+
+def picture_form(path: str | Path) -> tuple[int, int]:
+    """Return (longer side, channels) of a picture file from its header alone."""
+    with _opened(path) as picture:
+        return max(picture.size), 1 if picture.mode in GREY_MODES else 3
+
+
+@contextmanager
+def _opened(path: str | Path) -> Iterator["Image"]:
+    """Open a PNG or JPEG file to read it in the block; anything else is an error that names it."""
+    from PIL import Image
 
     try:
         with warnings.catch_warnings():
@@ -54,7 +71,7 @@ def open_picture(path: str | Path) -> "Image":
             with Image.open(path, formats=("PNG", "JPEG")) as picture:
                 if picture.width * picture.height > MAX_PIXELS:
                     raise Image.DecompressionBombError
-                return ImageOps.exif_transpose(picture)
+                yield picture
     except Image.DecompressionBombError:
         raise UserError(
             f"{path} has more than {MAX_PIXELS:,} pixels; make it smaller first."
@@ -66,19 +83,6 @@ def open_picture(path: str | Path) -> "Image":
     except PermissionError:
         raise UserError(f"You may not read {path}; ask its owner, or use a copy.") from None
     # A damaged file makes Pillow raise nearly anything.
-    except Exception as error:
-        raise UserError(
-            f"{path} is not a readable PNG or JPEG picture ({error}); mend or remove it."
-        ) from None
-
-
-def picture_form(path: str | Path) -> tuple[int, int]:
-    """Return (longer side, channels) of a picture file from its header alone."""
-    from PIL import Image
-
-    try:
-        with Image.open(path, formats=("PNG", "JPEG")) as picture:
-            return max(picture.size), 1 if picture.mode in GREY_MODES else 3
     except Exception as error:
         raise UserError(
             f"{path} is not a readable PNG or JPEG picture ({error}); mend or remove it."

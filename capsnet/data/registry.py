@@ -6,6 +6,7 @@ row. `folder:PATH`, or just the path of a folder, is an image folder.
 Usage: stream = open_data("mnist", "train", augment=Augment(shift=2), device="cuda")
 """
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -167,7 +168,7 @@ def find_data(name: str, folder: str | Path | None = None) -> tuple[Entry, str |
         raise unknown_name("data set", name, [entry.name for entry in list_data()])
     if folder is not None:
         raise UserError(f"'{name}' is a folder already; leave the other folder out.")
-    return FOLDER, Path(path).expanduser()
+    return FOLDER, Path(os.path.expanduser(path))  # unlike Path's, which raises for ~nobody
 
 
 def open_data(

@@ -101,7 +101,7 @@ FASHION = Source(
 def cache_folder() -> Path:
     """Return where fetched files are kept, a folder for each source."""
     if chosen := os.environ.get("CAPSNET_CACHE"):
-        return Path(chosen).expanduser()
+        return Path(os.path.expanduser(chosen))
     import pooch
 
     return Path(pooch.os_cache("capsnet"))

@@ -13,6 +13,7 @@ from capsnet.errors import UserError
 WHERE = {"resume", "device", "out", "data_folder", "tensorboard", "checkpoint_seconds"}
 
 LARGEST = 1e12  # what any setting may be
+LOWEST_LR = 1e-6  # of the paper's schedule
 
 
 @dataclass(frozen=True)
@@ -115,6 +116,10 @@ class TrainConfig:
         _require(self.epochs >= 1, "epochs must be at least 1")
         _require(self.batch_size >= 1, "batch-size must be at least 1")
         _require(self.lr > 0, "lr must be greater than 0")
+        _require(
+            self.schedule != "paper" or self.lr >= LOWEST_LR,
+            f"lr must be at least {LOWEST_LR:g}, below which the schedule 'paper' does not go",
+        )
         _require(0 < self.lr_decay <= 1, "lr-decay must be in (0, 1]")
         _require(self.lr_decay_steps >= 1, "lr-decay-steps must be at least 1")
         decay = (self.lr_decay, self.lr_decay_steps)

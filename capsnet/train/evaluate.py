@@ -3,10 +3,13 @@
 evaluate(model, open_data("mnist", "test")).error_percent
 """
 
+import base64
+import zlib
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -16,13 +19,22 @@ from capsnet.models import Classifier
 from capsnet.train.objectives import wrong
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Evaluation:
     """Errors over a data set; an image with several labels is right only if all are found."""
 
-    num_images: int
-    num_wrong: int
+    wrong: Tensor  # [M], which images
     per_class_error_percent: tuple[float | None, ...]  # of the images that show it; None: no image
+
+    @property
+    def num_images(self) -> int:
+        """The number of images."""
+        return len(self.wrong)
+
+    @property
+    def num_wrong(self) -> int:
+        """The number of wrong answers."""
+        return int(self.wrong.sum())
 
     @property
     def error_percent(self) -> float:
@@ -31,7 +43,8 @@ class Evaluation:
 
     def to_json(self) -> dict[str, Any]:
         """Return the numbers as plain JSON values."""
-        return {"error_percent": self.error_percent, **asdict(self)}
+        names = ("error_percent", "num_images", "num_wrong", "per_class_error_percent")
+        return {name: getattr(self, name) for name in names}
 
 
 class Answers(NamedTuple):
@@ -54,7 +67,7 @@ def evaluate(
     shows = [(answers.labels == k).any(dim=1) for k in range(stream.num_classes)]
     of_class = [answers.wrong[x] for x in shows]
     per_class = [float(100 * x.float().mean()) if len(x) else None for x in of_class]
-    return Evaluation(len(answers.wrong), int(answers.wrong.sum()), tuple(per_class))
+    return Evaluation(answers.wrong, tuple(per_class))
 
 
 @torch.inference_mode()
@@ -77,6 +90,17 @@ def answer(
         labels.append(batch.labels.cpu())
     said, true = torch.cat(lengths), torch.cat(labels)
     return Answers(said, true, wrong(said, true))
+
+
+def pack(wrong: np.ndarray) -> str:
+    """Return which images were wrong as a short text, for a line of results."""
+    return base64.b64encode(zlib.compress(np.packbits(wrong.astype(bool)).tobytes(), 9)).decode()
+
+
+def unpack(text: str, num_images: int) -> np.ndarray:
+    """Return the booleans [num_images] that `pack` wrote."""
+    bits = np.frombuffer(zlib.decompress(base64.b64decode(text)), dtype=np.uint8)
+    return np.unpackbits(bits, count=num_images).astype(bool)
 
 
 def check_fit(model: Classifier, stream: Stream) -> None:

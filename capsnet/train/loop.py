@@ -29,7 +29,7 @@ from capsnet.train.checkpoint import (
 )
 from capsnet.train.config import TrainConfig
 from capsnet.train.device import pick_device, pick_precision
-from capsnet.train.evaluate import evaluate
+from capsnet.train.evaluate import evaluate, pack
 from capsnet.train.progress import TrainProgress, describe
 from capsnet.train.schedule import average_weight, learning_rate
 from capsnet.train.step import TrainStep
@@ -104,6 +104,7 @@ def _train(
         "data": config.data,
         "split": config.final_split,
         **test.to_json(),
+        "wrong": pack(test.wrong.numpy()),
         "seconds": position.seconds,
         "images_per_second": position.history[-1]["images_per_second"],
         "device": device_name(step.device),
@@ -257,7 +258,10 @@ def open_stream(config: TrainConfig, split: SplitName, device: torch.device) -> 
     """Return the training, validation or test data of a run; only training data is augmented."""
     augment = None
     if split == "train":
-        shift = Augment.shift if find_data(config.data)[0].takes_shift else 0
+        entry = find_data(config.data)[0]
+        if config.shift is not None and not entry.takes_shift:  # 0 would move them all the same
+            raise UserError(f"{entry.name} moves its images by its own rules; leave --shift out.")
+        shift = Augment.shift if entry.takes_shift else 0
         augment = Augment(
             shift if config.shift is None else config.shift,
             config.rotate,
@@ -295,7 +299,7 @@ def build_model(config: TrainConfig, stream: Stream) -> Classifier:
             raise UserError(f"The option {name} is given twice; leave one out.")
         try:
             options[name] = literal_eval(value)
-        except (ValueError, SyntaxError):
+        except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
             options[name] = value
     shape = tuple(stream.image_shape)
     return create_model(config.model, image_shape=shape, num_classes=stream.num_classes, **options)

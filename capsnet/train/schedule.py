@@ -2,7 +2,7 @@
 
 from math import cos, pi
 
-from capsnet.train.config import TrainConfig
+from capsnet.train.config import LOWEST_LR, TrainConfig
 
 
 def learning_rate(config: TrainConfig, step: int, total_steps: int) -> float:
@@ -10,7 +10,8 @@ def learning_rate(config: TrainConfig, step: int, total_steps: int) -> float:
     warmup_steps = min(config.warmup_steps, total_steps // 2)
     rising = min(1.0, (step + 1) / (warmup_steps + 1))
     if config.schedule == "paper":
-        return rising * max(config.lr * config.lr_decay ** (step / config.lr_decay_steps), 1e-6)
+        decayed = config.lr * config.lr_decay ** (step / config.lr_decay_steps)
+        return rising * max(decayed, LOWEST_LR)
     done = step / total_steps
     falling = {"linear": 1 - done, "cosine": (1 + cos(pi * done)) / 2, "constant": 1.0}
     return rising * config.lr * falling[config.schedule]

@@ -3,7 +3,7 @@ import json
 import pytest
 import torch
 
-from capsnet.bench import routing
+from capsnet.bench import routing, step
 from capsnet.bench.report import last_benches, run_bench, table
 from capsnet.bench.routing import WrongResult, bench_routing
 from capsnet.bench.step import bench_inference, bench_step
@@ -57,6 +57,14 @@ def test_peer_is_timed_beside_ours(tmp_path):
     rows = bench_step((1,), CPU, tmp_path)["rows"]
     assert [row["variant"] for row in rows][-1] == f"peer {tmp_path.name}"
     assert rows[-1]["step"]["median_ms"] < rows[0]["step"]["median_ms"]
+
+
+def test_what_is_missing_is_said_before_anything_is_timed(tmp_path, monkeypatch):
+    monkeypatch.setattr(step, "measure", None)
+    with pytest.raises(UserError, match=r"There is no .*bench_peer\.py; write one"):
+        step.bench_step((1,), CPU, tmp_path)
+    with pytest.raises(UserError, match="did you mean 'digits'"):
+        step.bench_epoch((1,), CPU, "digit", None)
 
 
 @pytest.mark.parametrize("line", ["no JSON", "5", "{}"])

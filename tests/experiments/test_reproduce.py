@@ -16,10 +16,13 @@ from capsnet.experiments.reproduce import (
     run,
 )
 from capsnet.experiments.reproduce.records import current, digest, read, settings
+from capsnet.experiments.reproduce.rows import BASELINE
 from capsnet.experiments.reproduce.table1 import MODELS
 from capsnet.models import CapsNet
+from capsnet.train import loop
 from capsnet.train.checkpoint import CHECKPOINT
 from capsnet.train.config import TrainConfig
+from capsnet.train.evaluate import unpack
 from capsnet.train.loop import Diverged, Interrupted
 from capsnet.train.stopping import Stop
 
@@ -77,6 +80,20 @@ def test_experiment_from_recipes_to_table(name, here, tmp_path, trainings):
     made = len(trainings.seen)
     assert reproduce(name, seeds=1, **here) == Summary(0, len(rows), 0)
     assert len(trainings.seen) == made
+
+
+def test_rows_of_table_1_open_the_test_set_once(here, monkeypatch):
+    real, opened = loop.open_data, []
+
+    def open_data(name, split, **options):
+        opened.append(split)
+        return real(name, split, **options)
+
+    monkeypatch.setattr(loop, "open_data", open_data)
+    reproduce("table1", seeds=1, rows=(BASELINE,), **here)
+    assert opened.count("test") == 1
+    result = read(here["results"], "table1")[0].result
+    assert unpack(result["wrong"], result["num_images"]).sum() == result["num_wrong"]
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)

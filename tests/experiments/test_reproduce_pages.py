@@ -162,7 +162,7 @@ def test_shipped_weights_have_a_card_and_a_line(shelf, tiny_in):
     assert card["config"]["data"] == "digits" and card["config"]["seed"] == 0
     assert card["result"]["error_percent"] == result["error_percent"]
     assert card["commit"] is None  # the run does not know
-    assert "out" not in card["config"] and "folder" not in card["result"]
+    assert "out" not in card["config"] and not {"folder", "wrong"} & card["result"].keys()
     again = evaluate(load_weights(path)[0], open_data("digits", "test"))
     assert again.error_percent == pytest.approx(result["error_percent"], abs=0.3)
     page = (shelf / "docs" / "model_cards.md").read_text()
@@ -182,3 +182,18 @@ def test_weights_of_another_model_or_for_other_images_are_refused(shelf, trained
         with pytest.raises(UserError, match=r"must be for images of shape \(1, 28, 28\)"):
             ship(run, name, root=shelf)
     assert not list(shelf.glob("*.safetensors"))
+
+
+def test_a_validation_error_is_not_shipped_as_a_test_error(shelf, tiny_in):
+    from capsnet.train.loop import train
+
+    train(tiny_in(shelf / "run", options=(), epochs=1, holdout=10, final_split="validation"))
+    with pytest.raises(UserError, match="ship a run whose final split is test"):
+        ship(shelf / "run", "capsnet_small", root=shelf)
+    assert not list(shelf.glob("*.safetensors"))
+
+
+def test_weights_are_shipped_into_a_folder_that_is_there(shelf, trained):
+    with pytest.raises(UserError, match="There is no folder"):
+        ship(trained, "capsnet_small", root=shelf / "nowhere")
+    assert not (shelf / "nowhere").exists() and not list(shelf.glob("*.safetensors"))

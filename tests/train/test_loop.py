@@ -10,7 +10,7 @@ from capsnet.data import Augment, open_data
 from capsnet.errors import UserError
 from capsnet.models.weights import find_model, load_tensors
 from capsnet.train.checkpoint import CHECKPOINT
-from capsnet.train.evaluate import evaluate
+from capsnet.train.evaluate import evaluate, unpack
 from capsnet.train.loop import Interrupted, build_model, epoch_plan, open_stream, train
 from capsnet.train.objectives import OBJECTIVES
 from capsnet.train.step import TrainStep
@@ -136,6 +136,7 @@ def test_result_is_that_of_the_saved_weights(tiny):
     again = evaluate(model, open_data("digits", "test"))
     assert again.error_percent == result["error_percent"] == card["result"]["error_percent"]
     assert result["num_images"] == 1000 and result["num_wrong"] == again.num_wrong
+    assert unpack(result["wrong"], 1000).tolist() == again.wrong.tolist()
     assert card["classes"] == list("0123456789")
     assert (config.folder / "result.json").read_text() == json.dumps(result, indent=2)
 

@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -7,7 +8,7 @@ from capsnet.data.digits import load_digits
 from capsnet.models import create_model
 from capsnet.ops import margin_loss
 from capsnet.train.config import TrainConfig
-from capsnet.train.evaluate import evaluate
+from capsnet.train.evaluate import evaluate, pack, unpack
 from capsnet.train.objectives import OBJECTIVES, present, wrong
 
 CONFIG = TrainConfig(reconstruction_weight=0.5)
@@ -132,7 +133,8 @@ def test_evaluation_counts_by_hand(model):
     for k, percent in enumerate(found.per_class_error_percent):
         share = (guess != labels)[labels == k].float().mean().item()
         assert percent == pytest.approx(100 * share)
-    assert evaluate(model, stream, batch_size=60) == found
+    assert found.wrong.tolist() == (guess != labels).tolist()
+    assert evaluate(model, stream, batch_size=60).to_json() == found.to_json()
 
 
 def test_classes_without_images_have_no_error():
@@ -146,4 +148,11 @@ def test_classes_without_images_have_no_error():
 def test_evaluation_leaves_dropout_out():
     model = create_model("cnn_small", channels=4, dropout=0.9)
     stream = ImageStream(load_digits("test").subset(range(100)))
-    assert evaluate(model.train(), stream) == evaluate(model.train(), stream)
+    one, two = (evaluate(model.train(), stream).wrong for _ in range(2))
+    assert one.tolist() == two.tolist()
+
+
+def test_wrong_images_survive_packing():
+    wrong = np.random.default_rng(0).random(100_003) < 0.05
+    text = pack(wrong)
+    assert np.array_equal(unpack(text, len(wrong)), wrong) and len(text) < 8_000

@@ -26,9 +26,10 @@ from capsnet.experiments.reproduce.rows import (
     R3,
     verdicts,
 )
-from capsnet.experiments.reproduce.statistics import mean_std, pack
+from capsnet.experiments.reproduce.statistics import mean_std
 from capsnet.experiments.reproduce.tune_multimnist import AFFINE_5
 from capsnet.train.config import TrainConfig
+from capsnet.train.evaluate import pack
 
 EPOCHS = 80
 EPOCHS_OURS = 120

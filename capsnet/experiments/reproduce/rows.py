@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 
 from capsnet.experiments.reproduce.records import Record, values
-from capsnet.experiments.reproduce.statistics import compare, holm, mcnemar, show_p, unpack
+from capsnet.experiments.reproduce.statistics import compare, holm, mcnemar, show_p
+from capsnet.train.evaluate import unpack
 
 BASELINE = "baseline CNN"
 R1_PLAIN = "CapsNet, r = 1, no reconstruction"
@@ -51,7 +52,7 @@ def by_image(a: list[Record], b: list[Record]) -> tuple[int, float] | tuple[None
     """
     found = [{r.seed: r.result for r in runs if "wrong" in r.result} for runs in (a, b)]
     shared = sorted(found[0].keys() & found[1].keys())
-    if not shared or min(len(a), len(b)) > 1:
+    if not shared or min(len(values(runs, "error_percent")) for runs in (a, b)) > 1:
         return None, None
     results = [of_row[shared[0]] for of_row in found]
     return shared[0], mcnemar(*(unpack(x["wrong"], x["num_images"]) for x in results))

@@ -49,10 +49,12 @@ RESULTS = Path("results")  # where `report` looks
 SMOKE_RESULTS = Path("runs/smoke")
 LOCKS = ".locks"  # in the folder of all runs: an empty file for each that was ever taken
 SMOKE_IMAGES = 200
+MAX_SEEDS = 1_000
 _KEPT = (
     "error_percent",
     "num_images",
     "num_wrong",
+    "wrong",
     "seconds",
     "images_per_second",
     "precision",
@@ -108,8 +110,8 @@ def reproduce(
         return Summary(1, 0, 0)
     if name not in EXPERIMENTS:
         raise unknown_name("experiment", name, (*EXPERIMENTS, *DRAWINGS))
-    if seeds is not None and seeds < 1:
-        raise UserError("seeds must be at least 1.")
+    if seeds is not None and not 1 <= seeds <= MAX_SEEDS:
+        raise UserError(f"seeds must be 1 to {MAX_SEEDS:,}.")
     if minutes is not None and not 0 < 60 * minutes <= TIMEOUT_MAX:
         raise UserError(
             "minutes must be greater than 0 and not endless; leave it out for no limit."

@@ -24,7 +24,14 @@ def ship(run_folder: Path, name: str, root: Path = Path(".")) -> Path:
     """Write the weights of a finished run as those of the model `name`, and the page of cards."""
     if not run_folder.is_dir():
         raise UserError(f"There is no folder {run_folder}; give the folder of a finished run.")
+    if not root.is_dir():
+        raise UserError(f"There is no folder {root}; choose one that is there.")
     model, card = find_model(str(run_folder))
+    if card["result"].get("split", "test") != "test":
+        raise UserError(
+            f"{run_folder} was judged on training images that it held out, and cards say the test "
+            "error; ship a run whose final split is test."
+        )
     registered = create_model(name)
     if model.name != name or interface(model) != interface(registered):
         raise UserError(
@@ -38,7 +45,7 @@ def ship(run_folder: Path, name: str, root: Path = Path(".")) -> Path:
     card = {
         "config": {k: v for k, v in card["config"].items() if k not in WHERE},
         "classes": card["classes"],
-        "result": {k: v for k, v in card["result"].items() if k != "folder"},
+        "result": {k: v for k, v in card["result"].items() if k not in ("folder", "wrong")},
         "versions": card["versions"],
         "commit": record.get("commit"),  # a run of `capsnet train` does not note its own
         "experiment": record.get("experiment"),

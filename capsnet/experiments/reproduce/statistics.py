@@ -3,9 +3,7 @@
 welch([0.25, 0.26, 0.24], [0.39, 0.41, 0.40]) -> p
 """
 
-import base64
 import warnings
-import zlib
 from collections.abc import Iterable
 from math import isfinite
 from statistics import mean, stdev
@@ -47,17 +45,6 @@ def holm(tests: list[float | None]) -> list[float | None]:
         least = max(least, min(1.0, p * (len(order) - rank)))
         corrected[k] = least
     return corrected
-
-
-def pack(wrong: np.ndarray) -> str:
-    """Return which images were wrong as a short text, for a line of results."""
-    return base64.b64encode(zlib.compress(np.packbits(wrong.astype(bool)).tobytes(), 9)).decode()
-
-
-def unpack(text: str, num_images: int) -> np.ndarray:
-    """Return the booleans [num_images] that `pack` wrote."""
-    bits = np.frombuffer(zlib.decompress(base64.b64decode(text)), dtype=np.uint8)
-    return np.unpackbits(bits, count=num_images).astype(bool)
 
 
 def mean_std(values: list[float], digits: int = 2) -> str:

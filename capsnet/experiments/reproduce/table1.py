@@ -3,10 +3,8 @@
 The MultiMNIST column comes from the runs of multimnist.py.
 """
 
-from typing import Any
-
 from capsnet.experiments.reproduce import markdown, multimnist
-from capsnet.experiments.reproduce.experiment import Experiment, Trained
+from capsnet.experiments.reproduce.experiment import Experiment
 from capsnet.experiments.reproduce.recipes import AUTHORS, ours, paper
 from capsnet.experiments.reproduce.records import Record, Results, current, marked, values
 from capsnet.experiments.reproduce.rows import (
@@ -21,7 +19,7 @@ from capsnet.experiments.reproduce.rows import (
     RELEASED,
     verdicts,
 )
-from capsnet.experiments.reproduce.statistics import mean_std, pack
+from capsnet.experiments.reproduce.statistics import mean_std
 from capsnet.train.config import TrainConfig
 
 EPOCHS = 50
@@ -49,11 +47,6 @@ def recipes(seed: int) -> dict[str, TrainConfig]:
         row: TrainConfig(model=model, data="mnist", options=options, seed=seed, **recipe)
         for row, (model, options, recipe) in rows.items()
     }
-
-
-def measure(trained: Trained) -> dict[str, Any]:
-    """Note which test images were wrong, so that runs can be compared image by image."""
-    return {"wrong": pack(trained.answers(trained.stream("test")).wrong.numpy())}
 
 
 def table(results: Results) -> str:
@@ -99,7 +92,6 @@ EXPERIMENT = Experiment(
     "Table 1: MNIST",
     recipes,
     table,
-    measure,
     own_seeds={OURS: 5, RELEASED: 1},
     columns={"test error %": "error_percent", "training error %": "train_error_percent"},
 )
