@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from torch import Tensor
 from torch.nn import functional as F
 
 from capsnet.data.datasets import Split
@@ -69,12 +70,17 @@ def load_smallnorb(
     return Split(images, labels, CLASSES)
 
 
+def load_smallnorb_info(folder: str | Path, split: str) -> Tensor:
+    """Return int64 [M, 4]: instance, elevation, azimuth and lighting of every image."""
+    return torch.from_numpy(_read(folder, split, "info").astype(np.int64))
+
+
 def _read(folder: str | Path, split: str, kind: str) -> np.ndarray:
     name = f"{STEMS[split]}-{kind}.mat"
     for path in (Path(folder) / name, Path(folder) / f"{name}.gz"):
         if path.is_file():
             return read_matrix(path)
     raise UserError(
-        f"smallNORB's original files are needed: place {name} (or .gz) in {folder}, -dat and -cat "
-        "of both parts."
+        f"smallNORB's original files are needed: place {name} (or .gz) in {folder}, "
+        f"and the same for -dat, -cat and -info."
     )

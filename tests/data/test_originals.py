@@ -9,7 +9,7 @@ import torch
 from scipy.io import savemat
 
 from capsnet.data.affnist import load_affnist
-from capsnet.data.smallnorb import STEMS, load_smallnorb
+from capsnet.data.smallnorb import STEMS, load_smallnorb, load_smallnorb_info
 from capsnet.errors import UserError
 
 MAGIC = {"u1": 0x1E3D4C55, "i4": 0x1E3D4C54}
@@ -26,22 +26,25 @@ def norb(tmp_path):
     rng = np.random.default_rng(0)
     images = rng.integers(0, 256, (6, 2, 96, 96), dtype=np.uint8)
     labels = np.array([0, 1, 2, 3, 4, 2], dtype="<i4")
+    info = rng.integers(0, 18, (6, 4)).astype("<i4")
     stem = tmp_path / STEMS["train"]
     stem.with_name(stem.name + "-dat.mat.gz").write_bytes(gzip.compress(norb_bytes(images)))
     stem.with_name(stem.name + "-cat.mat").write_bytes(norb_bytes(labels))
-    return tmp_path, images, labels
+    stem.with_name(stem.name + "-info.mat").write_bytes(norb_bytes(info))
+    return tmp_path, images, labels, info
 
 
 def test_smallnorb_is_read_as_written(norb):
-    folder, images, labels = norb
+    folder, images, labels, info = norb
     split = load_smallnorb(folder, "train")
     assert np.array_equal(split.images.numpy(), images)
     assert np.array_equal(split.labels.numpy(), labels)
     assert len(split.classes) == 5
+    assert np.array_equal(load_smallnorb_info(folder, "train").numpy(), info)
 
 
 def test_smallnorb_left_camera_and_size(norb):
-    folder, images, _ = norb
+    folder, images, _, _ = norb
     split = load_smallnorb(folder, "train", channels=1, size=48)
     blocks = images[:, :1].reshape(6, 1, 48, 2, 48, 2).mean((3, 5))
     assert np.abs(split.images.numpy() - blocks).max() <= 0.5
