@@ -6,12 +6,10 @@ import { byId, number, refill } from "./dom.js";
 import { CapsuleMap, paint } from "./draw.js";
 import { drawFlow } from "./flow.js";
 import { scene } from "./scene.js";
-import { set, state } from "./state.js";
+import { state } from "./state.js";
 
 const primary = new CapsuleMap(byId("primary"));
-// The capsule that was clicked, so that the mouse leaves it alone; a link to Route holds none.
-let held = state.mode === "route" ? -1 : state.capsule;
-let mode = state.mode; // that the marked capsule belongs to
+let held = linked(); // the capsule that was clicked, so that the mouse leaves it alone
 let decoding = false; // whether what is shown comes from the decoder, and not with the analysis
 
 /** Draw the columns whenever something changes. */
@@ -29,6 +27,7 @@ export function startColumns() {
   });
   pointed.addEventListener("keydown", moveCursor);
   for (const name of ["pointerleave", "blur"]) pointed.addEventListener(name, lookAway);
+  addEventListener("popstate", () => (held = linked()));
   scene.addEventListener("analysis", () => {
     paint(byId("input"), scene.analysis.image, scene.card.image_shape);
     buildClasses();
@@ -41,6 +40,11 @@ export function startColumns() {
   });
 }
 
+/** The capsule that a link holds; a link to Route holds none. */
+function linked() {
+  return state.mode === "route" ? -1 : state.capsule;
+}
+
 const isHeld = () => held >= 0 && held === state.capsule;
 
 /** Take the mark away again, unless it is held or the panel of Route speaks of that capsule. */
@@ -49,8 +53,6 @@ function lookAway() {
 }
 
 function drawAll() {
-  if (mode !== state.mode) set({ capsule: -1 }); // it was looked at in another mode
-  mode = state.mode;
   describe();
   drawPrimary();
   drawField();

@@ -91,6 +91,7 @@ export class CapsuleMap {
 
   /** The capsule under a mouse event; -1 if there is none. */
   at(event) {
+    if (!this.grid) return -1;
     const box = this.canvas.getBoundingClientRect();
     const x = ((event.clientX - box.left) / box.width) * this.canvas.width;
     const y = ((event.clientY - box.top) / box.height) * this.canvas.height;

@@ -17,8 +17,8 @@ let drawing = false;
 let page = 0;
 let choices = 0; // how often another picture was chosen: strokes and files from before are dropped
 
-/** Fill the column's tools and take the first picture, the one in the address if there is one. */
-export async function startInput() {
+/** Let the visitor draw and drop pictures. */
+export function startInput() {
   const canvas = byId("input");
   canvas.addEventListener("pointerdown", startStroke);
   canvas.addEventListener("pointermove", stroke);
@@ -30,11 +30,28 @@ export async function startInput() {
     const [file] = event.dataTransfer.files;
     if (file && takesPictures() && byId("column-input").contains(event.target)) open(file);
   });
-  const { info } = scene;
-  const J = info.capsnet.classes.length;
-  const size = info.capsnet.image_shape.reduce((product, side) => product * side);
-  page = Math.floor(state.sample / J);
+  addEventListener("popstate", () => {
+    scene.next = null;
+    if (isTaken()) return;
+    choices += 1;
+    endDrawing();
+  });
+}
+
+/** Whether the picture of the address is the one shown; it is not after the Back button. */
+export const isTaken = () =>
+  scene.source !== null &&
+  scene.source.image === state.image &&
+  (state.image !== "" || scene.source.sample === state.sample);
+
+/** Take the picture of the address. */
+export const takeLinked = latest(async () => {
+  const { classes, image_shape: shape } = scene.info.capsnet;
+  const size = shape.reduce((product, side) => product * side);
+  const choice = choices;
+  page = Math.floor(state.sample / classes.length);
   const samples = await get(`samples?page=${page}`);
+  if (choice !== choices || isTaken()) return scene.again(); // something else was chosen since
   const own = state.image && unpackImage(state.image, size);
   const chosen = samples.find((sample) => sample.number === state.sample) ?? samples[0];
   if (!linkHoldsAll())
@@ -46,7 +63,7 @@ export async function startInput() {
     const kept = !state.image && chosen.number === state.sample;
     await scene.take(toBytes(chosen.image), { sample: chosen.number, image: "" }, kept);
   } else await scene.take(new Uint8Array(size), { image: "" }, true);
-}
+});
 
 /** Whether the mode looks at a picture of the visitor's choice; Overlap makes its own. */
 const takesPictures = () => state.mode !== "overlap";
@@ -140,28 +157,18 @@ export function endDrawing() {
 function takeSample(sample) {
   choices += 1;
   endDrawing();
-  press(document.querySelector("#input-tools .shelf"), sample.number);
   take(toBytes(sample.image), { sample: sample.number, image: "" });
 }
 
-let answered = null; // the picture to go back to while one is being looked at, and its state
-let asked = 0; // pictures being looked at
-
-/** Look at a picture; without an answer go back to the one that is still shown. */
+/** Look at a picture, with its test image marked at once; without an answer the old mark is back. */
 async function take(image, patch) {
-  if (!asked) {
-    const { sample, image: own, which, tweak } = state;
-    answered = { picture: scene.image, chosen: { sample, image: own, which, tweak } };
-  }
-  asked += 1;
-  await scene.take(image, patch);
-  asked -= 1;
-  if (scene.plain || scene.image !== image) return;
-  scene.image = answered.picture;
-  set(answered.chosen);
-  if (!pad.width) paint(byId("input"), scene.analysis.image, scene.card.image_shape);
   const shelf = document.querySelector("#input-tools .shelf");
-  if (shelf) press(shelf, state.image ? -1 : state.sample);
+  const number = (choice) => (choice.image ? -1 : choice.sample);
+  if (shelf) press(shelf, number(patch));
+  await scene.take(image, patch);
+  if (scene.image === image || scene.next) return;
+  if (!pad.width) paint(byId("input"), scene.analysis.image, scene.card.image_shape);
+  if (shelf) press(shelf, number(state));
 }
 
 function clear() {
@@ -172,8 +179,6 @@ function clear() {
 
 /** Take a picture of the visitor's own as a link gives it back: in 16 grey levels if it fits. */
 async function takeOwn(image) {
-  const shelf = document.querySelector("#input-tools .shelf");
-  if (shelf) press(shelf, -1);
   const packed = packImage(image);
   await take(unpackImage(packed, image.length) ?? image, { image: packed });
 }
