@@ -186,17 +186,7 @@ async function takeOwn(image) {
 function startStroke(event) {
   const canvas = byId("input");
   if (event.button || !canvas.classList.contains("drawable")) return;
-  if (!pad.width) {
-    pad.width = pad.height = PAD;
-    const pen = pad.getContext("2d");
-    pen.fillRect(0, 0, PAD, PAD);
-    Object.assign(pen, {
-      lineWidth: PEN,
-      lineCap: "round",
-      lineJoin: "round",
-      strokeStyle: "#fff",
-    });
-  }
+  if (!pad.width) startPad();
   canvas.setPointerCapture(event.pointerId);
   event.preventDefault();
   drawing = true;
@@ -204,6 +194,18 @@ function startStroke(event) {
   pen.beginPath();
   pen.moveTo(...padPoint(event));
   stroke(event);
+}
+
+/** Begin a drawing: on the visitor's own picture where there is one, else on an empty pad. */
+function startPad() {
+  pad.width = pad.height = PAD;
+  const pen = pad.getContext("2d");
+  if (state.image) {
+    const own = document.createElement("canvas");
+    paint(own, scene.image, scene.info.capsnet.image_shape);
+    pen.drawImage(own, 0, 0, PAD, PAD);
+  } else pen.fillRect(0, 0, PAD, PAD);
+  Object.assign(pen, { lineWidth: PEN, lineCap: "round", lineJoin: "round", strokeStyle: "#fff" });
 }
 
 function stroke(event) {
