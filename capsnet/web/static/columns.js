@@ -3,7 +3,7 @@
 import { decode, latest } from "./api.js";
 import { buildClasses, drawClasses } from "./classes.js";
 import { byId, number, refill } from "./dom.js";
-import { CapsuleMap, paint } from "./draw.js";
+import { CapsuleMap, paint, refreshMiniatures } from "./draw.js";
 import { drawFlow } from "./flow.js";
 import { scene } from "./scene.js";
 import { state } from "./state.js";
@@ -32,6 +32,7 @@ export function startColumns() {
     paint(byId("input"), scene.analysis.image, scene.card.image_shape);
     buildClasses();
     drawAll();
+    refreshMiniatures();
   });
   scene.addEventListener("choice", drawAll);
   scene.addEventListener("hover", () => {
@@ -214,7 +215,8 @@ function showPicture(bytes) {
   const { card, analysis } = scene;
   if (scene.drawsItself || bytes.length !== analysis.image.length) return;
   const canvas = byId("reconstruction");
-  for (const copy of [canvas, byId("mini")]) if (copy) paint(copy, bytes, card.image_shape);
+  paint(canvas, bytes, card.image_shape);
+  refreshMiniatures();
   canvas.setAttribute("aria-label", `What capsule ${card.classes[scene.which]} draws`);
   let error = 0;
   for (let p = 0; p < bytes.length; p++) error += ((bytes[p] - analysis.image[p]) / 255) ** 2;

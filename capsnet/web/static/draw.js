@@ -1,5 +1,7 @@
 // Pictures and maps of numbers on canvases.
 
+import { byId, h } from "./dom.js";
+
 const BLUES = ["#0d1422", "#17406b", "#56b4e9", "#f2faff"];
 const ORANGES = ["#1c130a", "#7a4a06", "#e69f00", "#fff4d9"];
 export const FIRST = [230, 159, 0];
@@ -10,6 +12,18 @@ export function paint(canvas, bytes, [C, H, W], n = 0) {
   canvas.width = W;
   canvas.height = H;
   canvas.getContext("2d").putImageData(picture(bytes, [C, H, W], n), 0, 0);
+}
+
+/** A small copy of the input or the reconstruction, for a panel that is far from its column. */
+export const miniature = (id) => h("canvas", { class: "mini", "data-of": id, "aria-hidden": "true" });
+
+/** Bring all small copies up to date. */
+export function refreshMiniatures() {
+  for (const copy of document.querySelectorAll("canvas.mini")) {
+    const canvas = byId(copy.dataset.of);
+    Object.assign(copy, { width: canvas.width, height: canvas.height });
+    if (canvas.width && canvas.height) copy.getContext("2d").drawImage(canvas, 0, 0);
+  }
 }
 
 /** Paint pictures of bytes [N, C, H, W] side by side. */
