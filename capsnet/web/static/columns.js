@@ -3,7 +3,14 @@
 import { decode, latest } from "./api.js";
 import { buildClasses, drawClasses } from "./classes.js";
 import { byId, number, refill } from "./dom.js";
-import { CapsuleMap, paint, refreshMiniatures } from "./draw.js";
+import {
+  almostAll,
+  amountScale,
+  CapsuleMap,
+  lengthScale,
+  paint,
+  refreshMiniatures,
+} from "./draw.js";
 import { drawFlow } from "./flow.js";
 import { scene } from "./scene.js";
 import { state } from "./state.js";
@@ -99,19 +106,34 @@ function describe() {
       ? `drawn ${scene.when || `by capsule ${name} alone`}` // one line, so that nothing moves
       : "none";
   }
-  byId("note-primary").textContent =
-    state.mode === "route"
-      ? `Brightness: how strong a vote for “${name}” each capsule sends. Arrow keys move the mark.`
-      : "One tile for each type, one square for each position; brightness = length.";
+  refill(byId("note-primary"), ...(state.mode === "route" ? describeSent(name) : [LENGTHS]));
   byId("note-routing").textContent = scene.rivals.length
     ? "Left: types of primary capsule. Right: where their votes go; the two longest in colour."
     : `Left: types of primary capsule. Right: where their votes go; “${name}” in orange.`;
 }
 
+const LENGTHS = "One tile for each type, one square for each position; brightness = length.";
+
+function describeSent(name) {
+  return [
+    `Brightness: how strong a vote for “${name}” each capsule sends, from 0 to `,
+    number(
+      sentRange().toPrecision(2),
+      "All but a hundredth of the capsules send less; the strongest would leave all others dark",
+    ),
+    " or more. The strongest sends ",
+    number(
+      Math.max(...sent()).toPrecision(2),
+      "The largest c·|û| of this iteration: the coupling times the length of the vote",
+    ),
+    ". Arrow keys move the mark.",
+  ];
+}
+
 /** How strongly each primary capsule votes for the chosen class: c_ij · |u_hat_ij|. */
-function sent() {
+function sent(step = scene.step) {
   const { couplings, votes, I, J } = scene.analysis;
-  const c = couplings[scene.step];
+  const c = couplings[step];
   return Float32Array.from(
     { length: I },
     (_, i) => c[i * J + scene.which] * votes[i * J + scene.which],
@@ -121,8 +143,8 @@ function sent() {
 function drawPrimary() {
   const routed = state.mode === "route";
   const values = routed ? sent() : scene.analysis.u;
-  const high = routed ? Math.max(...sentRange()) : 1;
-  primary.paint(values, scene.card.grid, high, routed, state.capsule);
+  const scale = routed ? amountScale(sentRange()) : lengthScale;
+  primary.paint(values, scene.card.grid, scale, state.capsule);
   const [type, row, column] = placeOf(state.capsule);
   byId("primary").setAttribute(
     "aria-label",
@@ -133,16 +155,9 @@ function drawPrimary() {
   );
 }
 
-/** The strongest vote of any iteration, so that brightness means the same in all of them. */
-function sentRange() {
-  const { couplings, votes, I, J } = scene.analysis;
-  return couplings.map((c) => {
-    let high = 1e-9;
-    for (let i = 0; i < I; i++)
-      high = Math.max(high, c[i * J + scene.which] * votes[i * J + scene.which]);
-    return high;
-  });
-}
+/** The end of the scale of votes, so that brightness means the same in all iterations. */
+const sentRange = () =>
+  Math.max(...scene.analysis.couplings.map((_, step) => almostAll(sent(step))));
 
 /** Where a primary capsule sits: its type, row and column, from 1. */
 export function placeOf(i) {

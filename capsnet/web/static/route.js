@@ -2,7 +2,7 @@
 
 import { placeOf } from "./columns.js";
 import { h, innerNumber, minus, number, refill } from "./dom.js";
-import { CapsuleMap } from "./draw.js";
+import { almostAll, CapsuleMap, shareColours, shareScale } from "./draw.js";
 import { showInputTools } from "./input.js";
 import { scene } from "./scene.js";
 import { set, state } from "./state.js";
@@ -17,6 +17,7 @@ export function enter(panel, signal) {
   showInputTools(true);
   let timer = null;
   const steps = h("div", { class: "steps", role: "group", "aria-label": "Iterations" });
+  const legend = h("div", { class: "legend" });
   const play = h(
     "button",
     { type: "button", class: "primary", onclick: () => (timer ? pause() : start()) },
@@ -37,7 +38,7 @@ export function enter(panel, signal) {
       play,
       h("button", { type: "button", "aria-label": "Next iteration", onclick: () => turn(1) }, "▶"),
     ),
-    h("div", { class: "route" }, steps, formulas, table),
+    h("div", { class: "route" }, h("div", {}, steps, legend), formulas, table),
   );
 
   function go(step) {
@@ -65,6 +66,7 @@ export function enter(panel, signal) {
   function draw() {
     if (!(state.capsule in scene.analysis.u)) scene.look(strongest());
     drawSteps(steps, go);
+    drawLegend(legend);
     drawFormulas(formulas);
     drawTable(table);
   }
@@ -102,18 +104,35 @@ function strongest() {
   return best;
 }
 
+/** The couplings c [I] to the chosen class, of each iteration. */
+function couplings() {
+  const { I, J } = scene.analysis;
+  return scene.analysis.couplings.map((c) =>
+    Float32Array.from({ length: I }, (_, i) => c[i * J + scene.which]),
+  );
+}
+
+/** The even share that every class gets at first, and how far the couplings go from it. */
+function range() {
+  const even = 1 / (scene.analysis.J + (scene.card.leaky ? 1 : 0));
+  const far = couplings().map((values) =>
+    almostAll(values.map((c) => Math.abs(Math.log(c / even)))),
+  );
+  return { even, factor: Math.exp(Math.max(0.05, ...far)) };
+}
+
 /** One map of the couplings for each iteration, all on the same scale. */
 function drawSteps(steps, go) {
-  const { couplings, I, J, v_steps: lengths } = scene.analysis;
+  const { I, J, v_steps: lengths } = scene.analysis;
   const { which, card } = scene;
   const name = card.classes[which];
-  const to = couplings.map((c) => Float32Array.from({ length: I }, (_, i) => c[i * J + which]));
-  const high = Math.max(3 / J, ...to.map((values) => Math.max(...values)));
+  const to = couplings();
+  const { even, factor } = range();
   const focused = steps.contains(document.activeElement);
   steps.replaceChildren(
     ...to.map((values, t) => {
       const canvas = h("canvas", { "aria-hidden": "true" });
-      new CapsuleMap(canvas).paint(values, card.grid, high, true);
+      new CapsuleMap(canvas).paint(values, card.grid, shareScale(even, factor));
       const spread = [...values].sort((a, b) => b - a);
       const share =
         spread.slice(0, Math.ceil(I / 10)).reduce((sum, x) => sum + x, 0) / Math.ceil(I / 10);
@@ -149,6 +168,62 @@ function drawSteps(steps, go) {
     }),
   );
   if (focused) steps.children[scene.step].focus();
+}
+
+/** What the colours of the maps mean, and whether one capsule outweighs all others. */
+function drawLegend(legend) {
+  const { even, factor } = range();
+  const bar = h("span", { class: "ramp" });
+  bar.style.background = shareColours;
+  const i = strongest();
+  const last = scene.card.num_iters - 1;
+  const gives = (step) =>
+    number(
+      percent(shareOf(i, step)),
+      "How much of the length of s comes from the vote of this capsule, weighted by its coupling",
+    );
+  refill(
+    legend,
+    h(
+      "p",
+      { class: "ends" },
+      number(
+        `c ≤ ${(even / factor).toPrecision(2)}`,
+        "These capsules disagree and send it less than an even share",
+      ),
+      number(even.toPrecision(2), "The even share, which all of them send at first"),
+      number(
+        `c ≥ ${Math.min(1, even * factor).toPrecision(2)}`,
+        "These capsules agree and send it more than an even share",
+      ),
+    ),
+    bar,
+    last && shareOf(i, last) > 0.5
+      ? h(
+          "p",
+          { class: "note" },
+          "One strong capsule gives ",
+          gives(0),
+          " of the sum s in the first iteration and ",
+          gives(last),
+          " in the last.",
+          ...(scene.card.name === "capsnet_small"
+            ? []
+            : [" Votes are more spread out in ", h("code", {}, SPREAD)]),
+        )
+      : "",
+  );
+}
+
+const SPREAD = "capsnet explore --weights capsnet_small";
+const percent = (share) => `${minus(Math.round(100 * share))} %`;
+
+/** How much of |s_j| comes from a capsule: c_ij û_ij · s_j / |s_j|², and v_j points along s_j. */
+function shareOf(i, step = scene.step) {
+  const { analysis, which } = scene;
+  const c = analysis.couplings[step][i * analysis.J + which];
+  const along = analysis.agreement(step, i, which) / analysis.v_steps[step][which];
+  return (c * along) / analysis.s_steps[step][which] || 0;
 }
 
 /** The four lines of Procedure 1 with the numbers of the marked capsule and the chosen class. */
@@ -206,6 +281,12 @@ function drawFormulas(formulas) {
       number(
         s.toFixed(2),
         `Length of the sum of all votes for “${j}”, each weighted by its coupling`,
+      ),
+      h(
+        "span",
+        { class: "aside" },
+        number(percent(shareOf(i)), "How much of this length comes from the marked capsule"),
+        " from this capsule",
       ),
     ),
     line(
