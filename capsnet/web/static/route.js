@@ -173,6 +173,7 @@ function drawSteps(steps, go) {
 /** What the colours of the maps mean, and whether one capsule outweighs all others. */
 function drawLegend(legend) {
   const { even, factor } = range();
+  const name = scene.card.classes[scene.which];
   const bar = h("span", { class: "ramp" });
   bar.style.background = shareColours;
   const i = strongest();
@@ -189,12 +190,12 @@ function drawLegend(legend) {
       { class: "ends" },
       number(
         `c ≤ ${(even / factor).toPrecision(2)}`,
-        "These capsules disagree and send it less than an even share",
+        `Blue: capsules that send less than an even share to “${name}”`,
       ),
       number(even.toPrecision(2), "The even share, which all of them send at first"),
       number(
         `c ≥ ${Math.min(1, even * factor).toPrecision(2)}`,
-        "These capsules agree and send it more than an even share",
+        `Orange: capsules that send more than an even share to “${name}”`,
       ),
     ),
     bar,
