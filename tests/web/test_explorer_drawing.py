@@ -76,3 +76,12 @@ def test_a_stroke_adds_to_an_opened_file(visit, picture):
     assert not ink(page, 0.45, 0.4, 0.55, 0.6)  # it is a ring
     scribble(page, ((0.5, 0.45), (0.5, 0.55)))
     assert ink(page, 0.45, 0.4, 0.55, 0.6) and ink(page, 0.25, 0.1, 0.75, 0.3)
+
+
+@pytest.mark.parametrize("width", [360, 768, 1280])
+def test_the_pad_stays_where_it_is_while_drawing(visit, width):
+    page = visit("sample=3", width=width)
+    before = page.locator("#input").bounding_box()
+    scribble(page, BAR)
+    page.wait_for_selector("#seen:not([hidden])")
+    assert page.locator("#input").bounding_box() == before

@@ -44,3 +44,10 @@ def test_a_wide_window_needs_no_copies(visit):
     page = visit("mode=warp&sample=3")
     page.wait_for_selector(".slider-row")
     assert not any(page.locator(copy).is_visible() for copy in COPIES)
+
+
+def test_a_tap_on_a_slider_draws_its_curves(visit):
+    page = visit("mode=warp&sample=3", width=400, touch=True)
+    page.get_by_text("while “rotate” changes").wait_for()
+    page.get_by_label("thicken").tap()  # in its middle, where it already is
+    page.get_by_text("while “thicken” changes").wait_for()

@@ -244,7 +244,7 @@ const send = latest(async (canvas, invert, choice) => {
   showPad();
   paint(byId("seen"), scene.image, scene.info.capsnet.image_shape);
   byId("seen").hidden = false;
-  byId("sub-input").textContent = "small: what the network is given";
+  byId("sub-input").textContent = "small: the network's view";
 });
 
 async function open(file) {

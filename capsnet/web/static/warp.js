@@ -74,6 +74,7 @@ export function enter(panel, signal) {
       "aria-description": tip,
       oninput: () => change({ [n]: input.valueAsNumber }, name),
       onfocus: () => sweepOver(name),
+      onpointerdown: () => sweepOver(name), // a finger that does not move it gives no focus
     });
     const element = h("label", { class: "slider-row" }, h("span", {}, name), input, output);
     return {
