@@ -14,6 +14,7 @@ const MAX_FILE = 30_000_000;
 const pad = document.createElement("canvas"); // what was drawn; no width while nothing is
 pad.width = 0;
 let drawing = false;
+let large = null; // the last picture that is too large for the address
 let page = 0;
 let choices = 0; // how often another picture was chosen: strokes and files from before are dropped
 
@@ -52,9 +53,9 @@ export const takeLinked = latest(async () => {
   page = Math.floor(state.sample / classes.length);
   const samples = await get(`samples?page=${page}`);
   if (choice !== choices || isTaken()) return scene.again(); // something else was chosen since
-  const own = state.image && unpackImage(state.image, size);
+  const own = state.image && (linkHoldsAll() ? unpackImage(state.image, size) : large);
   const chosen = samples.find((sample) => sample.number === state.sample) ?? samples[0];
-  if (!linkHoldsAll())
+  if (!linkHoldsAll() && !own)
     say("The picture of this link is too large for a link: open its file here once more.");
   else if (state.image && !own)
     say("The picture of this link has not the size that this model takes; it is not shown.", true);
@@ -180,7 +181,9 @@ function clear() {
 /** Take a picture of the visitor's own as a link gives it back: in 16 grey levels if it fits. */
 async function takeOwn(image) {
   const packed = packImage(image);
-  await take(unpackImage(packed, image.length) ?? image, { image: packed });
+  const kept = unpackImage(packed, image.length);
+  if (!kept) large = image;
+  await take(kept ?? image, { image: packed });
 }
 
 function startStroke(event) {
