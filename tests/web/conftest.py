@@ -59,6 +59,12 @@ def client(app) -> TestClient:
 
 
 @pytest.fixture(scope="session")
+def seven(client) -> str:
+    """A test image of a seven, as the API packs it."""
+    return client.get("/api/samples").json()[7]["image"]
+
+
+@pytest.fixture(scope="session")
 def address(app) -> Iterator[str]:
     """Where the explorer is served for the browser."""
     with served(app) as where:

@@ -76,6 +76,11 @@ def test_a_link_that_cannot_hold_the_picture_says_so(visit, serving, large_run, 
         page.get_by_role("tab", name="Route").click()
         page.wait_for_selector(".formula")
         assert drawing(page, "#input") == own and pressed(page) == []
+        page.locator("#input-tools .sample").first.click()
+        wait_for_change(page, own, "#input")
+        page.go_back()
+        page.wait_for_selector(".film-row")
+        page.wait_for_function("x => document.querySelector('#input').toDataURL() === x", arg=own)
         page.reload()
         page.get_by_text("open its file").wait_for()
         lefts = page.locator(".bars").evaluate_all(

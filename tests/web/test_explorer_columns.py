@@ -172,3 +172,14 @@ def test_a_class_chosen_in_overlap_is_marked_and_in_the_link(visit):
     page.get_by_role("tab", name="Tweak").click()
     page.wait_for_selector(".film-row")
     assert page.locator(".looked-at").count() == 0
+
+
+def test_a_morph_to_itself_says_that_nothing_changes(visit):
+    page = visit("mode=morph&sample=2&to=2")
+    page.get_by_text("Both ends are the same picture").wait_for()
+    page.locator(".morph .sample").nth(3).click()
+    page.get_by_text("fades out while").wait_for()
+    page.locator(".morph .sample").nth(2).click()
+    page.get_by_text("Both ends are the same picture").wait_for()
+    page.locator(".class-row").nth(8).click()
+    page.get_by_text("Capsule “8” fades out").wait_for()

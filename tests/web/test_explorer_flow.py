@@ -163,3 +163,25 @@ def test_the_focus_outlives_the_welcome(visit):
     page = visit(toured=False)
     page.get_by_role("button", name="Hide this line").press("Enter")
     assert page.evaluate("document.activeElement.id") == "tour-button"
+
+
+def test_a_first_picture_that_does_not_come_can_be_asked_for_again(visit):
+    page = visit("sample=3")
+    page.add_init_script(
+        """const real = window.fetch;
+        window.fetch = (path, options) => {
+          if (!path.startsWith("/api/samples") || window.answers) return real(path, options);
+          return Promise.reject(new TypeError("Failed to fetch"));
+        };"""
+    )
+    page.reload()
+    again = page.get_by_role("button", name="Try again")
+    again.wait_for()
+    page.locator("#primary").hover()
+    page.locator("#primary").press("ArrowDown")
+    page.get_by_role("tab", name="Route").click()
+    again.wait_for()
+    page.evaluate("() => { window.answers = true; }")
+    again.click()
+    page.wait_for_selector(".formula")
+    assert winner(page) == "3"

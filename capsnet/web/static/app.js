@@ -3,13 +3,13 @@
 import { get } from "./api.js";
 import { startColumns } from "./columns.js";
 import { byId, h, number, say, startTips } from "./dom.js";
-import { startInput } from "./input.js";
+import { isTaken, startInput, takeLinked } from "./input.js";
 import { recall, remember } from "./memory.js";
 import * as morph from "./morph.js";
 import * as overlap from "./overlap.js";
 import * as route from "./route.js";
 import { scene } from "./scene.js";
-import { link, linkHoldsAll, set, state } from "./state.js";
+import { link, linkHoldsAll, push, set, state } from "./state.js";
 import { startTour } from "./tour.js";
 import * as tweak from "./tweak.js";
 import * as warp from "./warp.js";
@@ -17,10 +17,17 @@ import * as warp from "./warp.js";
 const MODES = { tweak, route, overlap, warp, morph };
 let leave = null; // ends the mode that is shown
 
-/** Show a mode: its panel below the columns, listening until the next one is chosen. */
+/** Choose a mode; the Back button leads to the one before. */
 function choose(mode) {
-  set({ mode });
-  if (!scene.analysis) return; // the first picture is still on its way
+  // The capsule that is marked was looked at in the other mode.
+  if (mode !== state.mode) push({ mode, capsule: -1 });
+  return show();
+}
+
+/** Show the mode: its panel below the columns, listening until the next one is chosen. */
+async function show() {
+  if (!Object.hasOwn(MODES, state.mode)) set({ mode: "tweak" });
+  const { mode } = state;
   leave?.abort();
   leave = new AbortController();
   scene.signal = leave.signal;
@@ -37,23 +44,23 @@ function choose(mode) {
   }
   byId("panel").setAttribute("aria-labelledby", `tab-${mode}`);
   byId("lead").textContent = MODES[mode].lead;
+  document.title = `${MODES[mode].title} – Capsule explorer`;
   const { signal } = leave;
-  if (scene.plain) return start(mode, signal);
-  scene.take(scene.image, {}, true).then(() => {
-    if (signal.aborted) return;
-    if (scene.plain) start(mode, signal);
-    else offerAgain(mode);
-  });
+  if (!isTaken()) await takeLinked();
+  else if (!scene.plain || scene.next) await scene.again();
+  if (signal.aborted) return;
+  if (scene.plain && isTaken()) start(mode, signal);
+  else offerAgain();
 }
 
 /** Instead of a panel: without an answer the mode would work on what the last one left behind. */
-function offerAgain(mode) {
+function offerAgain() {
   byId("panel").replaceChildren(
     h(
       "div",
       { class: "panel-head" },
       h("p", {}, "The network did not answer, so there is nothing to show here yet."),
-      h("button", { type: "button", onclick: () => choose(mode) }, "Try again"),
+      h("button", { type: "button", onclick: show }, "Try again"),
     ),
   );
 }
@@ -82,7 +89,7 @@ function buildTabs() {
   );
   byId("tabs").addEventListener("keydown", (event) => {
     const move = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-    if (!move) return;
+    if (!move || event.altKey || event.ctrlKey || event.metaKey) return; // Alt and ← is Back
     const next = names[(names.indexOf(state.mode) + move + names.length) % names.length];
     choose(next);
     byId(`tab-${next}`).focus();
@@ -133,7 +140,6 @@ async function main() {
   startTips();
   buildTabs();
   byId("link-button").addEventListener("click", copyLink);
-  addEventListener("hashchange", () => location.reload());
   addEventListener("unhandledrejection", (event) => say(event.reason.message, true));
   try {
     scene.info = await get("info");
@@ -143,10 +149,13 @@ async function main() {
   scene.card = scene.info.capsnet;
   scene.addEventListener("analysis", describeModel);
   startColumns();
-  if (!Object.hasOwn(MODES, state.mode)) set({ mode: "tweak" });
-  await startInput();
-  choose(state.mode);
-  startTour(choose);
+  startInput();
+  addEventListener("popstate", show);
+  await show();
+  startTour((mode) => {
+    set({ mode, capsule: -1 }); // no way back is needed: the tour goes back itself
+    show();
+  });
   document.body.dataset.ready = "yes";
 }
 

@@ -3,15 +3,20 @@
 import { decode, latest } from "./api.js";
 import { buildClasses, drawClasses } from "./classes.js";
 import { byId, number, refill } from "./dom.js";
-import { CapsuleMap, paint } from "./draw.js";
+import {
+  almostAll,
+  amountScale,
+  CapsuleMap,
+  lengthScale,
+  paint,
+  refreshMiniatures,
+} from "./draw.js";
 import { drawFlow } from "./flow.js";
 import { scene } from "./scene.js";
-import { set, state } from "./state.js";
+import { state } from "./state.js";
 
 const primary = new CapsuleMap(byId("primary"));
-// The capsule that was clicked, so that the mouse leaves it alone; a link to Route holds none.
-let held = state.mode === "route" ? -1 : state.capsule;
-let mode = state.mode; // that the marked capsule belongs to
+let held = linked(); // the capsule that was clicked, so that the mouse leaves it alone
 let decoding = false; // whether what is shown comes from the decoder, and not with the analysis
 
 /** Draw the columns whenever something changes. */
@@ -29,16 +34,23 @@ export function startColumns() {
   });
   pointed.addEventListener("keydown", moveCursor);
   for (const name of ["pointerleave", "blur"]) pointed.addEventListener(name, lookAway);
+  addEventListener("popstate", () => (held = linked()));
   scene.addEventListener("analysis", () => {
     paint(byId("input"), scene.analysis.image, scene.card.image_shape);
     buildClasses();
     drawAll();
+    refreshMiniatures();
   });
   scene.addEventListener("choice", drawAll);
   scene.addEventListener("hover", () => {
     drawPrimary();
     drawField();
   });
+}
+
+/** The capsule that a link holds; a link to Route holds none. */
+function linked() {
+  return state.mode === "route" ? -1 : state.capsule;
 }
 
 const isHeld = () => held >= 0 && held === state.capsule;
@@ -49,8 +61,6 @@ function lookAway() {
 }
 
 function drawAll() {
-  if (mode !== state.mode) set({ capsule: -1 }); // it was looked at in another mode
-  mode = state.mode;
   describe();
   drawPrimary();
   drawField();
@@ -96,19 +106,34 @@ function describe() {
       ? `drawn ${scene.when || `by capsule ${name} alone`}` // one line, so that nothing moves
       : "none";
   }
-  byId("note-primary").textContent =
-    state.mode === "route"
-      ? `Brightness: how strong a vote for “${name}” each capsule sends. Arrow keys move the mark.`
-      : "One tile for each type, one square for each position; brightness = length.";
+  refill(byId("note-primary"), ...(state.mode === "route" ? describeSent(name) : [LENGTHS]));
   byId("note-routing").textContent = scene.rivals.length
     ? "Left: types of primary capsule. Right: where their votes go; the two longest in colour."
     : `Left: types of primary capsule. Right: where their votes go; “${name}” in orange.`;
 }
 
+const LENGTHS = "One tile for each type, one square for each position; brightness = length.";
+
+function describeSent(name) {
+  return [
+    `Brightness: how strong a vote for “${name}” each capsule sends, from 0 to `,
+    number(
+      sentRange().toPrecision(2),
+      "All but a hundredth of the capsules send less; the strongest would leave all others dark",
+    ),
+    " or more. The strongest sends ",
+    number(
+      Math.max(...sent()).toPrecision(2),
+      "The largest c·|û| of this iteration: the coupling times the length of the vote",
+    ),
+    ". Arrow keys move the mark.",
+  ];
+}
+
 /** How strongly each primary capsule votes for the chosen class: c_ij · |u_hat_ij|. */
-function sent() {
+function sent(step = scene.step) {
   const { couplings, votes, I, J } = scene.analysis;
-  const c = couplings[scene.step];
+  const c = couplings[step];
   return Float32Array.from(
     { length: I },
     (_, i) => c[i * J + scene.which] * votes[i * J + scene.which],
@@ -118,8 +143,8 @@ function sent() {
 function drawPrimary() {
   const routed = state.mode === "route";
   const values = routed ? sent() : scene.analysis.u;
-  const high = routed ? Math.max(...sentRange()) : 1;
-  primary.paint(values, scene.card.grid, high, routed, state.capsule);
+  const scale = routed ? amountScale(sentRange()) : lengthScale;
+  primary.paint(values, scene.card.grid, scale, state.capsule);
   const [type, row, column] = placeOf(state.capsule);
   byId("primary").setAttribute(
     "aria-label",
@@ -130,16 +155,9 @@ function drawPrimary() {
   );
 }
 
-/** The strongest vote of any iteration, so that brightness means the same in all of them. */
-function sentRange() {
-  const { couplings, votes, I, J } = scene.analysis;
-  return couplings.map((c) => {
-    let high = 1e-9;
-    for (let i = 0; i < I; i++)
-      high = Math.max(high, c[i * J + scene.which] * votes[i * J + scene.which]);
-    return high;
-  });
-}
+/** The end of the scale of votes, so that brightness means the same in all iterations. */
+const sentRange = () =>
+  Math.max(...scene.analysis.couplings.map((_, step) => almostAll(sent(step))));
 
 /** Where a primary capsule sits: its type, row and column, from 1. */
 export function placeOf(i) {
@@ -212,7 +230,8 @@ function showPicture(bytes) {
   const { card, analysis } = scene;
   if (scene.drawsItself || bytes.length !== analysis.image.length) return;
   const canvas = byId("reconstruction");
-  for (const copy of [canvas, byId("mini")]) if (copy) paint(copy, bytes, card.image_shape);
+  paint(canvas, bytes, card.image_shape);
+  refreshMiniatures();
   canvas.setAttribute("aria-label", `What capsule ${card.classes[scene.which]} draws`);
   let error = 0;
   for (let p = 0; p < bytes.length; p++) error += ((bytes[p] - analysis.image[p]) / 255) ** 2;

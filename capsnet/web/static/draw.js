@@ -1,7 +1,10 @@
 // Pictures and maps of numbers on canvases.
 
+import { byId, h } from "./dom.js";
+
 const BLUES = ["#0d1422", "#17406b", "#56b4e9", "#f2faff"];
 const ORANGES = ["#1c130a", "#7a4a06", "#e69f00", "#fff4d9"];
+const SHARES = ["#d4eefd", "#56b4e9", "#1d4468", "#1a1c22", "#714506", "#e69f00", "#fff4d9"];
 export const FIRST = [230, 159, 0];
 export const SECOND = [86, 180, 233];
 
@@ -10,6 +13,18 @@ export function paint(canvas, bytes, [C, H, W], n = 0) {
   canvas.width = W;
   canvas.height = H;
   canvas.getContext("2d").putImageData(picture(bytes, [C, H, W], n), 0, 0);
+}
+
+/** A small copy of the input or the reconstruction, for a panel that is far from its column. */
+export const miniature = (id) => h("canvas", { class: "mini", "data-of": id, "aria-hidden": "true" });
+
+/** Bring all small copies up to date. */
+export function refreshMiniatures() {
+  for (const copy of document.querySelectorAll("canvas.mini")) {
+    const canvas = byId(copy.dataset.of);
+    Object.assign(copy, { width: canvas.width, height: canvas.height });
+    if (canvas.width && canvas.height) copy.getContext("2d").drawImage(canvas, 0, 0);
+  }
 }
 
 /** Paint pictures of bytes [N, C, H, W] side by side. */
@@ -58,24 +73,27 @@ export class CapsuleMap {
     this.canvas = canvas;
   }
 
-  /** Paint values [I]; `high` is the brightest. */
-  paint(values, grid, high, warm = false, marked = -1) {
+  /** Paint values [I] in the colours of a scale, see below. */
+  paint(values, grid, scale, marked = -1) {
     const [rows, columns, types] = (this.grid = grid);
     this.across = Math.ceil(Math.sqrt(types));
     const down = Math.ceil(types / this.across);
     this.canvas.width = this.across * (columns * CELL + GAP) - GAP;
     this.canvas.height = down * (rows * CELL + GAP) - GAP;
     const pen = this.canvas.getContext("2d");
-    const scale = colourScale(warm ? ORANGES : BLUES);
     for (let i = 0; i < values.length; i++) {
-      pen.fillStyle = scale(high > 0 ? values[i] / high : 0);
+      pen.fillStyle = scale(values[i]);
       pen.fillRect(...this.corner(i), CELL, CELL);
     }
     if (marked < 0 || marked >= values.length) return;
     const [x, y] = this.corner(marked);
-    pen.lineWidth = 2;
-    pen.strokeStyle = "#ffffff";
-    pen.strokeRect(x - 1, y - 1, CELL + 2, CELL + 2);
+    for (const [width, colour] of [
+      [6, "#000000"], // so that the mark is seen beside bright squares too
+      [2, "#ffffff"],
+    ]) {
+      Object.assign(pen, { lineWidth: width, strokeStyle: colour });
+      pen.strokeRect(x - 2, y - 2, CELL + 4, CELL + 4);
+    }
   }
 
   corner(i) {
@@ -91,6 +109,7 @@ export class CapsuleMap {
 
   /** The capsule under a mouse event; -1 if there is none. */
   at(event) {
+    if (!this.grid) return -1;
     const box = this.canvas.getBoundingClientRect();
     const x = ((event.clientX - box.left) / box.width) * this.canvas.width;
     const y = ((event.clientY - box.top) / box.height) * this.canvas.height;
@@ -104,8 +123,32 @@ export class CapsuleMap {
   }
 }
 
+/** Blue for lengths from 0 to 1. */
+export const lengthScale = blend(BLUES);
+
+/** Orange for amounts; everything from `high` on has the brightest colour. */
+export function amountScale(high) {
+  const colour = blend(ORANGES);
+  return (value) => colour(value / (high || 1));
+}
+
+/** Orange for more than an even share, blue for less; `factor` times more or less is brightest. */
+export function shareScale(even, factor) {
+  const colour = blend(SHARES);
+  return (value) => colour((Math.log(value / even) / Math.log(factor) + 1) / 2);
+}
+
+/** The colours of shareScale for a legend. */
+export const shareColours = `linear-gradient(to right, ${SHARES.join()})`;
+
+/** The value that all but a hundredth of the values stay below. */
+export function almostAll(values) {
+  const sorted = Float32Array.from(values).sort();
+  return sorted[Math.floor(0.99 * (sorted.length - 1))];
+}
+
 /** A function from 0..1 to colours, even between the given ones. */
-function colourScale(colours) {
+function blend(colours) {
   const stops = colours.map((hex) => [1, 3, 5].map((k) => parseInt(hex.slice(k, k + 2), 16)));
   return (value) => {
     const place = Math.min(0.9999, Math.max(0, value)) * (stops.length - 1);

@@ -14,11 +14,12 @@ const MAX_FILE = 30_000_000;
 const pad = document.createElement("canvas"); // what was drawn; no width while nothing is
 pad.width = 0;
 let drawing = false;
+let large = null; // the last picture that is too large for the address
 let page = 0;
 let choices = 0; // how often another picture was chosen: strokes and files from before are dropped
 
-/** Fill the column's tools and take the first picture, the one in the address if there is one. */
-export async function startInput() {
+/** Let the visitor draw and drop pictures. */
+export function startInput() {
   const canvas = byId("input");
   canvas.addEventListener("pointerdown", startStroke);
   canvas.addEventListener("pointermove", stroke);
@@ -30,14 +31,31 @@ export async function startInput() {
     const [file] = event.dataTransfer.files;
     if (file && takesPictures() && byId("column-input").contains(event.target)) open(file);
   });
-  const { info } = scene;
-  const J = info.capsnet.classes.length;
-  const size = info.capsnet.image_shape.reduce((product, side) => product * side);
-  page = Math.floor(state.sample / J);
+  addEventListener("popstate", () => {
+    scene.next = null;
+    if (isTaken()) return;
+    choices += 1;
+    endDrawing();
+  });
+}
+
+/** Whether the picture of the address is the one shown; it is not after the Back button. */
+export const isTaken = () =>
+  scene.source !== null &&
+  scene.source.image === state.image &&
+  (state.image !== "" || scene.source.sample === state.sample);
+
+/** Take the picture of the address. */
+export const takeLinked = latest(async () => {
+  const { classes, image_shape: shape } = scene.info.capsnet;
+  const size = shape.reduce((product, side) => product * side);
+  const choice = choices;
+  page = Math.floor(state.sample / classes.length);
   const samples = await get(`samples?page=${page}`);
-  const own = state.image && unpackImage(state.image, size);
+  if (choice !== choices || isTaken()) return scene.again(); // something else was chosen since
+  const own = state.image && (linkHoldsAll() ? unpackImage(state.image, size) : large);
   const chosen = samples.find((sample) => sample.number === state.sample) ?? samples[0];
-  if (!linkHoldsAll())
+  if (!linkHoldsAll() && !own)
     say("The picture of this link is too large for a link: open its file here once more.");
   else if (state.image && !own)
     say("The picture of this link has not the size that this model takes; it is not shown.", true);
@@ -46,7 +64,7 @@ export async function startInput() {
     const kept = !state.image && chosen.number === state.sample;
     await scene.take(toBytes(chosen.image), { sample: chosen.number, image: "" }, kept);
   } else await scene.take(new Uint8Array(size), { image: "" }, true);
-}
+});
 
 /** Whether the mode looks at a picture of the visitor's choice; Overlap makes its own. */
 const takesPictures = () => state.mode !== "overlap";
@@ -140,28 +158,18 @@ export function endDrawing() {
 function takeSample(sample) {
   choices += 1;
   endDrawing();
-  press(document.querySelector("#input-tools .shelf"), sample.number);
   take(toBytes(sample.image), { sample: sample.number, image: "" });
 }
 
-let answered = null; // the picture to go back to while one is being looked at, and its state
-let asked = 0; // pictures being looked at
-
-/** Look at a picture; without an answer go back to the one that is still shown. */
+/** Look at a picture, with its test image marked at once; without an answer the old mark is back. */
 async function take(image, patch) {
-  if (!asked) {
-    const { sample, image: own, which, tweak } = state;
-    answered = { picture: scene.image, chosen: { sample, image: own, which, tweak } };
-  }
-  asked += 1;
-  await scene.take(image, patch);
-  asked -= 1;
-  if (scene.plain || scene.image !== image) return;
-  scene.image = answered.picture;
-  set(answered.chosen);
-  if (!pad.width) paint(byId("input"), scene.analysis.image, scene.card.image_shape);
   const shelf = document.querySelector("#input-tools .shelf");
-  if (shelf) press(shelf, state.image ? -1 : state.sample);
+  const number = (choice) => (choice.image ? -1 : choice.sample);
+  if (shelf) press(shelf, number(patch));
+  await scene.take(image, patch);
+  if (scene.image === image || scene.next) return;
+  if (!pad.width) paint(byId("input"), scene.analysis.image, scene.card.image_shape);
+  if (shelf) press(shelf, number(state));
 }
 
 function clear() {
@@ -172,26 +180,16 @@ function clear() {
 
 /** Take a picture of the visitor's own as a link gives it back: in 16 grey levels if it fits. */
 async function takeOwn(image) {
-  const shelf = document.querySelector("#input-tools .shelf");
-  if (shelf) press(shelf, -1);
   const packed = packImage(image);
-  await take(unpackImage(packed, image.length) ?? image, { image: packed });
+  const kept = unpackImage(packed, image.length);
+  if (!kept) large = image;
+  await take(kept ?? image, { image: packed });
 }
 
 function startStroke(event) {
   const canvas = byId("input");
   if (event.button || !canvas.classList.contains("drawable")) return;
-  if (!pad.width) {
-    pad.width = pad.height = PAD;
-    const pen = pad.getContext("2d");
-    pen.fillRect(0, 0, PAD, PAD);
-    Object.assign(pen, {
-      lineWidth: PEN,
-      lineCap: "round",
-      lineJoin: "round",
-      strokeStyle: "#fff",
-    });
-  }
+  if (!pad.width) startPad();
   canvas.setPointerCapture(event.pointerId);
   event.preventDefault();
   drawing = true;
@@ -199,6 +197,18 @@ function startStroke(event) {
   pen.beginPath();
   pen.moveTo(...padPoint(event));
   stroke(event);
+}
+
+/** Begin a drawing: on the visitor's own picture where there is one, else on an empty pad. */
+function startPad() {
+  pad.width = pad.height = PAD;
+  const pen = pad.getContext("2d");
+  if (state.image) {
+    const own = document.createElement("canvas");
+    paint(own, scene.image, scene.info.capsnet.image_shape);
+    pen.drawImage(own, 0, 0, PAD, PAD);
+  } else pen.fillRect(0, 0, PAD, PAD);
+  Object.assign(pen, { lineWidth: PEN, lineCap: "round", lineJoin: "round", strokeStyle: "#fff" });
 }
 
 function stroke(event) {
@@ -237,7 +247,7 @@ const send = latest(async (canvas, invert, choice) => {
   showPad();
   paint(byId("seen"), scene.image, scene.info.capsnet.image_shape);
   byId("seen").hidden = false;
-  byId("sub-input").textContent = "small: what the network is given";
+  byId("sub-input").textContent = "small: the network's view";
 });
 
 async function open(file) {

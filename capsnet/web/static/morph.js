@@ -2,7 +2,7 @@
 
 import { decode, get, latest, post, postForBlob } from "./api.js";
 import { byId, h, number, say } from "./dom.js";
-import { paint, paintStrip } from "./draw.js";
+import { miniature, paint, paintStrip, refreshMiniatures } from "./draw.js";
 import { save, savePng } from "./export.js";
 import { press, sampleButton, showInputTools } from "./input.js";
 import { scene } from "./scene.js";
@@ -42,6 +42,7 @@ export function enter(panel, signal) {
     "▶ Play",
   );
   const caption = h("p", { class: "note" });
+  const way = h("p");
   let page = 0;
   panel.replaceChildren(
     h(
@@ -52,6 +53,7 @@ export function enter(panel, signal) {
       saver("PNG", () => savePng([[strip]], "morph")),
       saver("GIF", saveGif),
     ),
+    h("div", { class: "watch" }, miniature("input"), miniature("reconstruction"), way),
     h(
       "div",
       { class: "morph" },
@@ -94,6 +96,13 @@ export function enter(panel, signal) {
     press(shelf, sample.number);
     render();
   }
+
+  /** Whether the walk ends where it begins. */
+  const isSame = () =>
+    scene.which === target.which &&
+    scene.source.image === "" &&
+    scene.source.sample === state.to &&
+    scene.tweak.every((x) => !x);
 
   /** The capsules a part of the way along; two classes share the decoder on the way. */
   function between(part) {
@@ -139,8 +148,11 @@ export function enter(panel, signal) {
       ),
       " of the way",
     );
-    caption.textContent =
-      a === b
+    way.textContent = `${a} → ${b}: ${Math.round(part * 100)} %`;
+    refreshMiniatures();
+    caption.textContent = isSame()
+      ? "Both ends are the same picture, so nothing changes: choose another one to end at."
+      : a === b
         ? `Both are “${a}”: the same capsule, two poses. It draws every picture in between.`
         : `Capsule “${a}” fades out while capsule “${b}” fades in; the decoder draws what lies between.`;
   }

@@ -2,7 +2,7 @@
 
 import { get, latest, post, toBytes, toText } from "./api.js";
 import { byId, h, minus, number } from "./dom.js";
-import { FIRST, paintColours, SECOND } from "./draw.js";
+import { FIRST, miniature, paintColours, refreshMiniatures, SECOND } from "./draw.js";
 import { savePng } from "./export.js";
 import { endDrawing, press, sampleButton } from "./input.js";
 import { scene } from "./scene.js";
@@ -64,6 +64,7 @@ export async function enter(panel, signal) {
         "Save PNG",
       ),
     ),
+    h("div", { class: "watch" }, miniature("input"), miniature("reconstruction")),
     h("div", { class: "overlap" }, chooser(0), chooser(1), verdict),
   );
 
@@ -206,6 +207,7 @@ export async function enter(panel, signal) {
       );
     });
     byId("note-reconstruction").textContent = "";
+    refreshMiniatures();
   }
 
   function judge(labels) {

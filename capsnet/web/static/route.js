@@ -1,9 +1,9 @@
 // Route: step through Procedure 1 and watch the couplings sharpen.
 
 import { placeOf } from "./columns.js";
-import { h, innerNumber, minus, number, refill } from "./dom.js";
-import { CapsuleMap } from "./draw.js";
+import { h, minus, number, refill } from "./dom.js";
 import { showInputTools } from "./input.js";
+import { drawLegend, drawSteps, percent, shareOf, strongest } from "./maps.js";
 import { scene } from "./scene.js";
 import { set, state } from "./state.js";
 
@@ -17,6 +17,7 @@ export function enter(panel, signal) {
   showInputTools(true);
   let timer = null;
   const steps = h("div", { class: "steps", role: "group", "aria-label": "Iterations" });
+  const legend = h("div", { class: "legend" });
   const play = h(
     "button",
     { type: "button", class: "primary", onclick: () => (timer ? pause() : start()) },
@@ -37,7 +38,7 @@ export function enter(panel, signal) {
       play,
       h("button", { type: "button", "aria-label": "Next iteration", onclick: () => turn(1) }, "▶"),
     ),
-    h("div", { class: "route" }, steps, formulas, table),
+    h("div", { class: "route" }, h("div", {}, steps, legend), formulas, table),
   );
 
   function go(step) {
@@ -65,6 +66,7 @@ export function enter(panel, signal) {
   function draw() {
     if (!(state.capsule in scene.analysis.u)) scene.look(strongest());
     drawSteps(steps, go);
+    drawLegend(legend);
     drawFormulas(formulas);
     drawTable(table);
   }
@@ -90,65 +92,6 @@ export function enter(panel, signal) {
     options,
   );
   draw();
-}
-
-/** The primary capsule that votes most for the chosen class, where the eye should start. */
-function strongest() {
-  const { couplings, votes, I, J } = scene.analysis;
-  const c = couplings.at(-1);
-  let best = 0;
-  const sent = (i) => c[i * J + scene.which] * votes[i * J + scene.which];
-  for (let i = 1; i < I; i++) if (sent(i) > sent(best)) best = i;
-  return best;
-}
-
-/** One map of the couplings for each iteration, all on the same scale. */
-function drawSteps(steps, go) {
-  const { couplings, I, J, v_steps: lengths } = scene.analysis;
-  const { which, card } = scene;
-  const name = card.classes[which];
-  const to = couplings.map((c) => Float32Array.from({ length: I }, (_, i) => c[i * J + which]));
-  const high = Math.max(3 / J, ...to.map((values) => Math.max(...values)));
-  const focused = steps.contains(document.activeElement);
-  steps.replaceChildren(
-    ...to.map((values, t) => {
-      const canvas = h("canvas", { "aria-hidden": "true" });
-      new CapsuleMap(canvas).paint(values, card.grid, high, true);
-      const spread = [...values].sort((a, b) => b - a);
-      const share =
-        spread.slice(0, Math.ceil(I / 10)).reduce((sum, x) => sum + x, 0) / Math.ceil(I / 10);
-      return h(
-        "button",
-        {
-          type: "button",
-          class: "step",
-          "data-tip": `After iteration ${t + 1}: the map shows the couplings c to “${name}”, with their mean over the tenth of the capsules that send most; |v| is the length of capsule “${name}”`,
-          "aria-pressed": String(t === scene.step),
-          onclick: () => go(t + 1),
-        },
-        h("strong", {}, innerNumber(`k = ${t + 1}`, `Iteration ${t + 1} of Procedure 1`)),
-        canvas,
-        h(
-          "span",
-          {},
-          "top tenth ",
-          innerNumber(
-            `c = ${share.toFixed(2)}`,
-            `Mean coupling to “${name}” of the tenth of all capsules that send most; it starts at 1/${J}`,
-          ),
-        ),
-        h(
-          "span",
-          {},
-          innerNumber(
-            `|v| = ${lengths[t][which].toFixed(2)}`,
-            `Length of capsule “${name}” after iteration ${t + 1}`,
-          ),
-        ),
-      );
-    }),
-  );
-  if (focused) steps.children[scene.step].focus();
 }
 
 /** The four lines of Procedure 1 with the numbers of the marked capsule and the chosen class. */
@@ -208,6 +151,12 @@ function drawFormulas(formulas) {
         s.toFixed(2),
         `Length of the sum of all votes for “${j}”, each weighted by its coupling` +
           (card.has_bias ? "; this network adds a learnt bias β" : ""),
+      ),
+      h(
+        "span",
+        { class: "aside" },
+        number(percent(shareOf(i)), "How much of this length comes from the marked capsule"),
+        " from this capsule",
       ),
     ),
     line(

@@ -10,6 +10,8 @@ class Scene extends EventTarget {
   info = null; // what the server can show
   card = null; // the network looked into
   image = null; // bytes [C, H, W] that the visitor chose
+  source = null; // where they are from, as in the address: { sample, image }
+  next = null; // a picture that is chosen but not answered yet: { image, patch }
   analysis = null; // what the network did with it, see `unpack`
   plain = false; // whether it was given the image itself, neither bent nor laid over another
   signal = null; // says when the mode that is shown is left
@@ -66,15 +68,20 @@ class Scene extends EventTarget {
     this.emit("choice");
   }
 
-  /** Take another picture; `kept` says that the choices belong to it. */
+  /** Take another picture once it is answered; `kept` says that the choices belong to it. */
   take(image, patch, kept = false) {
-    this.image = image;
+    this.next = { image, patch: kept ? patch : { ...patch, which: -1, tweak: [] } };
+    return lookAt();
+  }
+
+  /** Look again at the picture that is chosen, itself. */
+  again() {
     this.plain = false;
-    set(kept ? patch : { ...patch, which: -1, tweak: [] });
-    return lookAt(image);
+    return lookAt();
   }
 
   look(capsule) {
+    if (!this.analysis) return;
     set({ capsule });
     this.emit("hover");
   }
@@ -85,10 +92,23 @@ const clamp = (x) => Math.min(10, Math.max(-10, x));
 export const scene = new Scene();
 
 /** Route the picture; the newest one wins, and the mode that comes next asks again. */
-const lookAt = latest(async (image) => {
-  const { signal } = scene;
-  const answer = await post("analyse", { image: toText(image) });
-  if (signal?.aborted) return;
+const lookAt = latest(async () => {
+  const { signal, next } = scene;
+  let answer, dropped;
+  try {
+    answer = await post("analyse", { image: toText((next ?? scene).image) });
+  } finally {
+    dropped = scene.next !== next;
+    if (!dropped) scene.next = null; // without an answer the old picture stays
+  }
+  if (next && dropped) return;
+  if (next) {
+    scene.image = next.image;
+    scene.plain = false;
+    set(next.patch);
+    scene.source = { sample: state.sample, image: state.image };
+  }
+  if (signal.aborted) return;
   scene.base = answer.drawn[0];
   scene.show(answer, scene.info.capsnet, true);
 });

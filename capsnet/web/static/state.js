@@ -58,19 +58,40 @@ export function set(patch) {
   timer ??= setTimeout(write, 150);
 }
 
-function write() {
+/** Change what is chosen so that the browser's Back button leads to what was chosen before. */
+export function push(patch) {
+  write();
+  Object.assign(state, patch);
+  history.pushState(null, "", address());
+}
+
+// Back, Forward, or another address typed in; this listener comes first, as this module does.
+addEventListener("popstate", () => {
+  stop();
+  Object.assign(state, DEFAULTS, read());
+});
+
+function stop() {
+  clearTimeout(timer);
   timer = undefined;
+}
+
+function write() {
+  stop();
+  history.replaceState(null, "", address());
+}
+
+function address() {
   const parts = new URLSearchParams();
   for (const [name, usual] of Object.entries(DEFAULTS)) {
     const text = format(state[name]);
     if (text !== format(usual)) parts.set(name, text);
   }
-  history.replaceState(null, "", `#${parts}`);
+  return `#${parts}`;
 }
 
 /** The address of exactly what is on the screen. */
 export function link() {
-  clearTimeout(timer);
   write();
   return location.href;
 }

@@ -81,6 +81,7 @@ export function startTour(choose) {
     const { signal } = listening;
     const moved = ({ key }) => ["ArrowLeft", "ArrowRight"].includes(key) && stop();
     addEventListener("resize", settle, { signal });
+    addEventListener("popstate", stop, { signal });
     addEventListener("keydown", (event) => event.key === "Escape" && end(), { signal });
     byId("tabs").addEventListener("click", stop, { signal }); // the visitor goes on alone
     byId("tabs").addEventListener("keydown", moved, { signal });

@@ -4,7 +4,7 @@ import { decode, latest } from "./api.js";
 import { drawReconstruction } from "./columns.js";
 import { drawClasses } from "./classes.js";
 import { h, minus, number } from "./dom.js";
-import { paintStrip } from "./draw.js";
+import { miniature, paintStrip } from "./draw.js";
 import { savePng } from "./export.js";
 import { showInputTools } from "./input.js";
 import { recall, remember } from "./memory.js";
@@ -39,7 +39,7 @@ export function enter(panel, signal) {
     h(
       "div",
       { class: "panel-head sticky" },
-      h("canvas", { id: "mini", "aria-hidden": "true" }),
+      miniature("reconstruction"),
       heading,
       h("label", { "data-tip": "How far a slider goes; the paper uses ±0.25" }, "range ", width),
       h("button", { type: "button", onclick: () => change([]) }, "Reset"),

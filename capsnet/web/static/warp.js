@@ -4,6 +4,7 @@ import { latest, post, toText } from "./api.js";
 import { bound, KINDS, NAMES, PIECES } from "./bends.js";
 import { drawChart } from "./chart.js";
 import { byId, h, minus, number } from "./dom.js";
+import { miniature } from "./draw.js";
 import { showInputTools } from "./input.js";
 import { scene } from "./scene.js";
 import { set, state } from "./state.js";
@@ -23,6 +24,8 @@ export function enter(panel, signal) {
   showInputTools(false);
   const verdict = h("div", { class: "verdict" });
   const chart = h("div", { class: "chart" });
+  const said = h("p");
+  const watch = h("div", { class: "watch" }, miniature("input"), miniature("reconstruction"), said);
   const rows = NAMES.map((name, n) => slider(name, n));
   const scramble = (pieces) =>
     h(
@@ -44,6 +47,7 @@ export function enter(panel, signal) {
       cuts,
       h("button", { type: "button", onclick: () => change(USUAL) }, "Reset"),
     ),
+    watch,
     h(
       "div",
       { class: "warp" },
@@ -70,6 +74,7 @@ export function enter(panel, signal) {
       "aria-description": tip,
       oninput: () => change({ [n]: input.valueAsNumber }, name),
       onfocus: () => sweepOver(name),
+      onpointerdown: () => sweepOver(name), // a finger that does not move it gives no focus
     });
     const element = h("label", { class: "slider-row" }, h("span", {}, name), input, output);
     return {
@@ -149,6 +154,12 @@ export function enter(panel, signal) {
         " ",
         number(`${Math.round(100 * Math.max(...values))} %`, tip),
       );
+    const short = (who, style, values) =>
+      h("span", { class: style }, `${who} `, h("b", {}, card.classes[best(values)]));
+    said.replaceChildren(
+      short("CapsNet", "capsnet", analysis.lengths),
+      ...(cnn ? [short("CNN", "cnn", cnn)] : []),
+    );
     verdict.replaceChildren(
       line("CapsNet", "capsnet", analysis.lengths, "Length of its longest capsule"),
       cnn

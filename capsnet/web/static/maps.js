@@ -1,0 +1,139 @@
+// The maps of Route: the couplings to the chosen class in every iteration, and what their colours mean.
+
+import { h, innerNumber, minus, number, refill } from "./dom.js";
+import { almostAll, CapsuleMap, shareColours, shareScale } from "./draw.js";
+import { scene } from "./scene.js";
+
+const SPREAD = "capsnet explore --weights capsnet_small";
+
+/** The primary capsule that votes most for the chosen class, where the eye should start. */
+export function strongest() {
+  const { couplings, votes, I, J } = scene.analysis;
+  const c = couplings.at(-1);
+  let best = 0;
+  const sent = (i) => c[i * J + scene.which] * votes[i * J + scene.which];
+  for (let i = 1; i < I; i++) if (sent(i) > sent(best)) best = i;
+  return best;
+}
+
+/** The couplings c [I] to the chosen class, of each iteration. */
+function couplings() {
+  const { I, J } = scene.analysis;
+  return scene.analysis.couplings.map((c) =>
+    Float32Array.from({ length: I }, (_, i) => c[i * J + scene.which]),
+  );
+}
+
+/** The even share that every class gets at first, and how far the couplings go from it. */
+function range() {
+  const even = 1 / (scene.analysis.J + (scene.card.leaky ? 1 : 0));
+  const far = couplings().map((values) =>
+    almostAll(values.map((c) => Math.abs(Math.log(c / even)))),
+  );
+  return { even, factor: Math.exp(Math.max(0.05, ...far)) };
+}
+
+/** One map of the couplings for each iteration, all on the same scale. */
+export function drawSteps(steps, go) {
+  const { I, J, v_steps: lengths } = scene.analysis;
+  const { which, card } = scene;
+  const name = card.classes[which];
+  const to = couplings();
+  const { even, factor } = range();
+  const focused = steps.contains(document.activeElement);
+  steps.replaceChildren(
+    ...to.map((values, t) => {
+      const canvas = h("canvas", { "aria-hidden": "true" });
+      new CapsuleMap(canvas).paint(values, card.grid, shareScale(even, factor));
+      const spread = [...values].sort((a, b) => b - a);
+      const share =
+        spread.slice(0, Math.ceil(I / 10)).reduce((sum, x) => sum + x, 0) / Math.ceil(I / 10);
+      return h(
+        "button",
+        {
+          type: "button",
+          class: "step",
+          "data-tip": `After iteration ${t + 1}: the map shows the couplings c to “${name}”, with their mean over the tenth of the capsules that send most; |v| is the length of capsule “${name}”`,
+          "aria-pressed": String(t === scene.step),
+          onclick: () => go(t + 1),
+        },
+        h("strong", {}, innerNumber(`k = ${t + 1}`, `Iteration ${t + 1} of Procedure 1`)),
+        canvas,
+        h(
+          "span",
+          {},
+          "top tenth ",
+          innerNumber(
+            `c = ${share.toFixed(2)}`,
+            `Mean coupling to “${name}” of the tenth of all capsules that send most; it starts at 1/${J}`,
+          ),
+        ),
+        h(
+          "span",
+          {},
+          innerNumber(
+            `|v| = ${lengths[t][which].toFixed(2)}`,
+            `Length of capsule “${name}” after iteration ${t + 1}`,
+          ),
+        ),
+      );
+    }),
+  );
+  if (focused) steps.children[scene.step].focus();
+}
+
+/** What the colours of the maps mean, and whether one capsule outweighs all others. */
+export function drawLegend(legend) {
+  const { even, factor } = range();
+  const name = scene.card.classes[scene.which];
+  const bar = h("span", { class: "ramp" });
+  bar.style.background = shareColours;
+  const i = strongest();
+  const last = scene.card.num_iters - 1;
+  const gives = (step) =>
+    number(
+      percent(shareOf(i, step)),
+      "How much of the length of s comes from the vote of this capsule, weighted by its coupling",
+    );
+  refill(
+    legend,
+    h(
+      "p",
+      { class: "ends" },
+      number(
+        `c ≤ ${(even / factor).toPrecision(2)}`,
+        `Blue: capsules that send less than an even share to “${name}”`,
+      ),
+      number(even.toPrecision(2), "The even share, which all of them send at first"),
+      number(
+        `c ≥ ${Math.min(1, even * factor).toPrecision(2)}`,
+        `Orange: capsules that send more than an even share to “${name}”`,
+      ),
+    ),
+    bar,
+    last && shareOf(i, last) > 0.5
+      ? h(
+          "p",
+          { class: "note" },
+          "One strong capsule gives ",
+          gives(0),
+          " of the sum s in the first iteration and ",
+          gives(last),
+          " in the last.",
+          ...(scene.card.name === "capsnet_small"
+            ? []
+            : [" Votes are more spread out in ", h("code", {}, SPREAD)]),
+        )
+      : "",
+  );
+}
+
+export const percent = (share) => `${minus(Math.round(100 * share))} %`;
+
+/** How much of |s_j| comes from a capsule: c_ij û_ij · s_j / |s_j|², and v_j points along s_j. */
+export function shareOf(i, step = scene.step) {
+  const { analysis, which } = scene;
+  const c = analysis.couplings[step][i * analysis.J + which];
+  const along = analysis.agreement(step, i, which) / analysis.v_steps[step][which];
+  return (c * along) / analysis.s_steps[step][which] || 0;
+}

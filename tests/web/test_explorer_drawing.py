@@ -1,0 +1,87 @@
+"""Drawing with mouse or finger: strokes add to the visitor's own picture, wherever it is from."""
+
+import io
+
+import pytest
+from PIL import Image, ImageChops
+from screen import drag, settled, state_of, wait_for_change
+
+BAR, DASH = ((0.5, 0.2), (0.5, 0.8)), ((0.2, 0.5), (0.4, 0.5))
+
+
+def scribble(page, points):
+    box = page.locator("#input").bounding_box()
+    x, y, side = box["x"], box["y"], box["width"]
+    before = state_of(page).get("image")
+    drag(page, *((x + right * side, y + down * side) for right, down in points))
+    while state_of(page).get("image") == before:
+        pass
+    settled(page, "#input")
+
+
+def ink(page, left, top, right, bottom):
+    """Whether there is ink in a part of what is drawn on; sides from 0 to 1."""
+    with Image.open(io.BytesIO(page.locator("#input").screenshot())) as shot:
+        grey = shot.convert("L")
+    W, H = grey.size
+    part = grey.crop((int(left * W), int(top * H), int(right * W), int(bottom * H)))
+    return ImageChops.invert(part).getextrema()[0] < 128
+
+
+def reload(page):
+    page.reload()
+    page.wait_for_selector("body[data-ready]")
+
+
+def through_warp(page):
+    for name in ("Warp", "Tweak"):
+        page.get_by_role("tab", name=name).click()
+        page.wait_for_selector(".warp" if name == "Warp" else ".film-row")
+
+
+@pytest.mark.parametrize("leave", [reload, through_warp])
+def test_a_stroke_adds_to_a_drawing_that_is_back(visit, leave):
+    page = visit("sample=3")
+    scribble(page, BAR)
+    leave(page)
+    before = settled(page, "#input")
+    assert not ink(page, 0.15, 0.4, 0.35, 0.6)
+    scribble(page, DASH)
+    assert settled(page, "#input") != before
+    assert ink(page, 0.15, 0.4, 0.35, 0.6)  # the dash
+    assert ink(page, 0.45, 0.2, 0.55, 0.35) and ink(page, 0.45, 0.65, 0.55, 0.8)  # the bar
+
+
+def test_a_stroke_after_clear_or_on_a_test_image_begins_anew(visit):
+    page = visit("sample=3")
+    scribble(page, BAR)
+    page.get_by_role("button", name="Clear").click()
+    page.wait_for_function("() => document.querySelector('#input').width === 28")
+    settled(page, "#input")
+    scribble(page, DASH)
+    assert ink(page, 0.15, 0.4, 0.45, 0.6) and not ink(page, 0.5, 0.1, 0.9, 0.7)
+    page.locator("#input-tools .sample").nth(8).click()
+    page.wait_for_function("() => document.querySelector('#input').width === 28")
+    settled(page, "#input")
+    scribble(page, DASH)
+    assert ink(page, 0.15, 0.4, 0.45, 0.6) and not ink(page, 0.5, 0.1, 0.9, 0.7)
+
+
+def test_a_stroke_adds_to_an_opened_file(visit, picture):
+    page = visit("sample=3")
+    before = settled(page, "#input")
+    page.set_input_files("#input-tools input[type=file]", picture)
+    wait_for_change(page, before, "#input")
+    settled(page, "#input")
+    assert not ink(page, 0.45, 0.4, 0.55, 0.6)  # it is a ring
+    scribble(page, ((0.5, 0.45), (0.5, 0.55)))
+    assert ink(page, 0.45, 0.4, 0.55, 0.6) and ink(page, 0.25, 0.1, 0.75, 0.3)
+
+
+@pytest.mark.parametrize("width", [360, 768, 1280])
+def test_the_pad_stays_where_it_is_while_drawing(visit, width):
+    page = visit("sample=3", width=width)
+    before = page.locator("#input").bounding_box()
+    scribble(page, BAR)
+    page.wait_for_selector("#seen:not([hidden])")
+    assert page.locator("#input").bounding_box() == before
