@@ -7,7 +7,8 @@ from capsnet.data.digits import load_digits
 from capsnet.data.elastic import KNOTS, SPREAD, draw_knots, spline_basis, spline_field
 from capsnet.errors import UserError
 from capsnet.train.config import TrainConfig, differences
-from capsnet.train.loop import epoch_plan, open_stream
+from capsnet.train.loop import epoch_plan
+from capsnet.train.setup import open_stream
 
 CPU = torch.device("cpu")
 

@@ -15,7 +15,8 @@ from capsnet.models.weights import load_tensors
 from capsnet.train import adam
 from capsnet.train.adam import Adam
 from capsnet.train.checkpoint import CHECKPOINT, Position, load_checkpoint, save_checkpoint
-from capsnet.train.loop import build_model, epoch_plan, open_stream
+from capsnet.train.loop import epoch_plan
+from capsnet.train.setup import build_model, open_stream
 from capsnet.train.step import TrainStep
 
 STEPS = 20

@@ -6,8 +6,9 @@ import pytest
 import torch
 
 from capsnet.train.config import TrainConfig
-from capsnet.train.loop import build_model, epoch_plan, open_stream, train
+from capsnet.train.loop import epoch_plan, train
 from capsnet.train.schedule import learning_rate
+from capsnet.train.setup import build_model, open_stream
 from capsnet.train.step import TrainStep
 
 

@@ -11,8 +11,9 @@ from capsnet.errors import UserError
 from capsnet.models.weights import find_model, load_tensors
 from capsnet.train.checkpoint import CHECKPOINT
 from capsnet.train.evaluate import evaluate, unpack
-from capsnet.train.loop import Interrupted, build_model, epoch_plan, open_stream, train
+from capsnet.train.loop import Interrupted, epoch_plan, train
 from capsnet.train.objectives import OBJECTIVES
+from capsnet.train.setup import build_model, open_stream
 from capsnet.train.step import TrainStep
 
 CNN = {"model": "cnn_small", "options": ("channels=4", "dropout=0.5")}

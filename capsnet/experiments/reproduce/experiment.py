@@ -15,7 +15,7 @@ from capsnet.experiments.reproduce.records import Results
 from capsnet.models import Classifier
 from capsnet.train.config import TrainConfig
 from capsnet.train.evaluate import Answers, answer
-from capsnet.train.loop import open_stream
+from capsnet.train.setup import open_stream
 
 BATCH = 512
 
