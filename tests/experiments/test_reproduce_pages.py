@@ -1,9 +1,11 @@
 import json
 import re
 import shutil
+from dataclasses import replace
 
 import pytest
 import torch
+from matplotlib.figure import Figure
 
 from capsnet.data import open_data
 from capsnet.errors import UserError
@@ -87,6 +89,13 @@ def test_check_finds_a_new_run_and_a_missing_plot(root):
     report(root / "results", root)
     (root / "docs" / "figures" / "scrambled.png").unlink()
     assert names(report(root / "results", root, check=True)) == ["scrambled.png"]
+
+
+def test_check_finds_a_plot_that_is_drawn_in_another_way(root, monkeypatch):
+    report(root / "results", root)
+    drawn_now = replace(EXPERIMENTS["multimnist"], plot=lambda results: Figure())
+    monkeypatch.setitem(EXPERIMENTS, "multimnist", drawn_now)
+    assert names(report(root / "results", root, check=True)) == ["multimnist.png"]
 
 
 def test_runs_of_other_times_are_shown(root):

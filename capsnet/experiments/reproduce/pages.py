@@ -8,6 +8,7 @@ stale = report(Path("results"), Path("."), check=True)
 """
 
 import hashlib
+import inspect
 import json
 import os
 import re
@@ -33,7 +34,7 @@ from capsnet.experiments.speed import draw_speed
 from capsnet.files import whole_file, write_text
 
 FIGURES = Path("docs/figures")
-SOURCE = "Source"  # key in a PNG: digest of the results it was drawn from
+SOURCE = "Source"  # key in a PNG: digest of what it was drawn from, and by
 _BLOCK = re.compile(r"(<!-- results:(\S+) -->[ \t]*\n).*?(<!-- /results:\2 -->)", re.DOTALL)
 _START = re.compile(r"<!-- results:(\S+) -->")
 
@@ -69,11 +70,11 @@ def wanted_plots(
     plots: dict[str, tuple[str, Callable[[], Figure]]] = {}
     for name, experiment in EXPERIMENTS.items():
         if experiment.plot and results[name]:
-            plots[name] = (results_digest(results[name]), partial(experiment.plot, results))
+            source = digest([asdict(r) for r in results[name]], experiment.plot)
+            plots[name] = (source, partial(experiment.plot, results))
     speed = benches.get("bench/routing/gpu")
     if speed is not None:
-        source = hashlib.sha256(json.dumps(speed).encode()).hexdigest()
-        plots["routing-speed"] = (source, partial(draw_speed, speed))
+        plots["routing-speed"] = (digest(speed, draw_speed), partial(draw_speed, speed))
     return plots
 
 
@@ -172,9 +173,9 @@ def runs_table(experiment: Experiment, records: list[Record]) -> str:
     return markdown.table(("row", "seed", *experiment.columns, *tail), rows)
 
 
-def results_digest(records: list[Record]) -> str:
-    """Return a digest of all results of an experiment."""
-    text = json.dumps([asdict(r) for r in records], sort_keys=True)
+def digest(shown: object, draw: Callable[..., Figure]) -> str:
+    """Return a digest of what a plot shows and of the function that draws it."""
+    text = json.dumps(shown, sort_keys=True) + inspect.getsource(draw)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
