@@ -5,6 +5,7 @@ import json
 import torch
 
 from capsnet.models.weights import load_tensors
+from capsnet.train.loop import LOCK
 
 
 def history(config):
@@ -18,3 +19,10 @@ def same_outcome(one, other):
     b, _ = load_tensors(other.folder / "weights.safetensors")
     assert history(one) == history(other)
     assert a.keys() == b.keys() and all(torch.equal(a[k], b[k]) for k in a)
+
+
+def files_in(folder):
+    """What a run has left on the disk, file by file."""
+    found = {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    assert found.pop(LOCK, b"") == b""
+    return found
