@@ -19,7 +19,7 @@ from capsnet.experiments.reproduce.records import current, digest, read, setting
 from capsnet.experiments.reproduce.rows import BASELINE
 from capsnet.experiments.reproduce.table1 import MODELS
 from capsnet.models import CapsNet
-from capsnet.train import loop
+from capsnet.train import setup
 from capsnet.train.checkpoint import CHECKPOINT
 from capsnet.train.config import TrainConfig
 from capsnet.train.evaluate import unpack
@@ -83,13 +83,13 @@ def test_experiment_from_recipes_to_table(name, here, tmp_path, trainings):
 
 
 def test_rows_of_table_1_open_the_test_set_once(here, monkeypatch):
-    real, opened = loop.open_data, []
+    real, opened = setup.open_data, []
 
     def open_data(name, split, **options):
         opened.append(split)
         return real(name, split, **options)
 
-    monkeypatch.setattr(loop, "open_data", open_data)
+    monkeypatch.setattr(setup, "open_data", open_data)
     reproduce("table1", seeds=1, rows=(BASELINE,), **here)
     assert opened.count("test") == 1
     result = read(here["results"], "table1")[0].result
