@@ -17,6 +17,6 @@ def __getattr__(name: str) -> Any:
     # torch is imported on first use, so that `capsnet --help` answers at once.
     if name in ("create_model", "list_models"):
         return getattr(import_module("capsnet.models"), name)
-    if name in ("data", "layers", "models", "ops", "train"):
+    if name in ("data", "layers", "models", "ops", "training"):
         return import_module(f"capsnet.{name}")
     raise AttributeError(f"module 'capsnet' has no attribute {name!r}")

@@ -17,7 +17,7 @@ from capsnet.errors import UserError
 from capsnet.files import whole_file
 from capsnet.models import CapsNet
 from capsnet.models.weights import find_model
-from capsnet.train.device import pick_device
+from capsnet.training.device import pick_device
 
 BATCH_SIZE = 64
 

@@ -11,7 +11,7 @@ import pytest
 # Tiny models gain nothing from threads, and processes that share two cores lose by them.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-from capsnet.train.config import TrainConfig
+from capsnet.training.config import TrainConfig
 
 TINY = ("conv_channels=8", "primary_types=4", "decoder=(16,)")
 
@@ -41,7 +41,7 @@ def cli(capsys):
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory) -> Path:
     """The folder of a small CapsNet that reads most digits."""
-    from capsnet.train.loop import train
+    from capsnet.training.loop import train
 
     folder = tmp_path_factory.mktemp("trained") / "run"
     train(

@@ -15,11 +15,12 @@ from PIL import Image
 from capsnet import predict
 from capsnet.cli import VERBS
 from capsnet.data import load_folder
-from capsnet.data.digits import load_digits
-from capsnet.experiments import FIGURES
-from capsnet.experiments.reproduce import DRAWINGS, EXPERIMENTS
+from capsnet.data.sets.digits import load_digits
+from capsnet.experiments.catalogue import EXPERIMENTS
+from capsnet.experiments.drawings import DRAWINGS
+from capsnet.figures import FIGURES
 from capsnet.models.weights import find_model
-from capsnet.train.loop import train
+from capsnet.training.loop import train
 
 
 def python(code):
@@ -65,7 +66,7 @@ def test_help_does_not_wait_for_torch(arguments):
 
 def test_import_needs_neither_triton_nor_web():
     code = (
-        "import sys, capsnet, capsnet.models, capsnet.data, capsnet.train.loop\n"
+        "import sys, capsnet, capsnet.models, capsnet.data, capsnet.training.loop\n"
         "heavy = {'triton', 'fastapi', 'starlette', 'uvicorn', 'flask', 'aiohttp', 'tensorboard'}\n"
         "print(heavy & set(sys.modules))"
     )

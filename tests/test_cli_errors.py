@@ -13,8 +13,8 @@ from PIL import Image
 
 from capsnet.cli import VERBS
 from capsnet.data.registry import DATA
-from capsnet.data.sources import MNIST
-from capsnet.train.loop import train
+from capsnet.data.sources.locate import MNIST
+from capsnet.training.loop import train
 
 
 def one_sentence(done):

@@ -13,10 +13,11 @@ BELOW = {
     "layers": {"ops"},
     "data": set(),
     "models": {"ops", "layers"},
-    "train": {"ops", "layers", "models", "data"},
-    "predict": {"ops", "layers", "models", "data", "train"},
-    "bench": {"ops", "layers", "models", "data", "train"},
-    "experiments": {"ops", "layers", "models", "data", "train", "bench"},
+    "training": {"ops", "layers", "models", "data"},
+    "predict": {"ops", "layers", "models", "data", "training"},
+    "bench": {"ops", "layers", "models", "data", "training"},
+    "figures": {"ops", "models", "data", "training"},
+    "experiments": {"ops", "layers", "models", "data", "training", "bench", "figures"},
     "web": {"models", "data"},
     "errors": set(),
     "files": set(),
@@ -64,7 +65,7 @@ def test_every_part_is_known():
     assert {part_of(path) for path in FILES} <= known
 
 
-NEEDED_BY_HELP = ["__init__", "__main__", "errors", "files", "train/__init__", "train/config"]
+NEEDED_BY_HELP = ["__init__", "__main__", "errors", "files", "training/__init__", "training/config"]
 
 
 @pytest.mark.parametrize(
@@ -88,7 +89,7 @@ def test_files_are_named_for_an_idea_and_say_it(path):
 
 def test_from_train_to_procedure_1_in_four_files():
     chain = {
-        "train/loop.py": "capsnet.models",
+        "training/loop.py": "capsnet.models",
         "models/capsnet.py": "capsnet.layers",
         "layers/class_caps.py": "capsnet.ops",
     }

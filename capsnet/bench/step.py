@@ -17,10 +17,10 @@ from capsnet.bench.timing import measure
 from capsnet.data import Augment, open_data
 from capsnet.errors import UserError
 from capsnet.models import create_model
-from capsnet.train.config import TrainConfig
-from capsnet.train.device import pick_precision
-from capsnet.train.loop import Interrupted, epoch_plan, train
-from capsnet.train.step import TrainStep
+from capsnet.training.config import TrainConfig
+from capsnet.training.device import pick_precision
+from capsnet.training.loop import Interrupted, epoch_plan, train
+from capsnet.training.step import TrainStep
 
 PEER = "bench_peer.py"
 

@@ -46,7 +46,7 @@ def bench(
     from capsnet.bench.report import run_bench, table
     from capsnet.bench.routing import WrongResult
     from capsnet.files import append_line
-    from capsnet.train.device import pick_device
+    from capsnet.training.device import pick_device
 
     given: dict[str, dict[str, object]] = {
         "routing": {"capsules": capsules, "dtype": dtype, "plot": plot},
@@ -72,8 +72,8 @@ def bench(
     if save is not None:
         append_line(save, json_format.dumps(result))
     if plot is not None:
-        from capsnet.experiments import save_figure
-        from capsnet.experiments.speed import draw_speed
+        from capsnet.figures import save_figure
+        from capsnet.figures.speed import draw_speed
 
         save_figure(draw_speed(result), plot)
     return 0
@@ -117,7 +117,7 @@ def reproduce(
         commit: The commit of the code, where git cannot tell.
         json: Print the result as one JSON object on the last line.
     """
-    from capsnet.experiments.reproduce import reproduce as run
+    from capsnet.experiments.runner.run import reproduce as run
 
     done = run(
         name, seeds, minutes, results, runs, data_folder, device, keep, smoke, commit, rows=rows
@@ -142,7 +142,7 @@ def report(results: Path = Path("results"), root: Path = Path("."), check: bool 
         root: Folder with README.md and docs.
         check: Change nothing; say which pages disagree with the results.
     """
-    from capsnet.experiments.reproduce import report as run
+    from capsnet.experiments.pages.report import report as run
 
     stale = run(results, root, check)
     for path in stale:
@@ -162,7 +162,7 @@ def ship(run: Path, name: str, root: Path = Path(".")) -> int:
         name: Name of the model whose weights they become.
         root: Folder with docs, where the page of cards is written.
     """
-    from capsnet.experiments.reproduce import ship as write
+    from capsnet.experiments.pages.cards import ship as write
 
     print(f"Wrote {write(run, name, root)}.")
     return 0

@@ -8,7 +8,7 @@ from tyro.conf import OmitArgPrefixes, Positional
 
 from capsnet.cli.output import EXIT_INTERRUPTED, check_png, show
 from capsnet.errors import UserError
-from capsnet.train.config import TrainConfig
+from capsnet.training.config import TrainConfig
 
 
 def train(config: OmitArgPrefixes[TrainConfig], json: bool = False) -> int:
@@ -20,8 +20,8 @@ def train(config: OmitArgPrefixes[TrainConfig], json: bool = False) -> int:
         config: What to train, on what, and how.
         json: Print the result as one JSON object on the last line.
     """
-    from capsnet.train.loop import Interrupted
-    from capsnet.train.loop import train as run
+    from capsnet.training.loop import Interrupted
+    from capsnet.training.loop import train as run
 
     result = run(config)
     if isinstance(result, Interrupted):
@@ -69,9 +69,9 @@ def evaluate(
     """
     from capsnet.data import open_data
     from capsnet.models.weights import find_model
-    from capsnet.train.device import pick_device, pick_precision
-    from capsnet.train.evaluate import check_names
-    from capsnet.train.evaluate import evaluate as run
+    from capsnet.training.device import pick_device, pick_precision
+    from capsnet.training.evaluate import check_names
+    from capsnet.training.evaluate import evaluate as run
 
     if batch_size < 1:
         raise UserError("batch-size must be at least 1.")
@@ -156,9 +156,9 @@ def figure(
         data_folder: Folder with the data set's files, if you placed them by hand.
         index: Number of the first test image to show.
     """
-    from capsnet.experiments import FIGURES, open_figure_data, save_figure
+    from capsnet.figures import FIGURES, open_figure_data, save_figure
     from capsnet.models.weights import find_model
-    from capsnet.train.evaluate import check_names
+    from capsnet.training.evaluate import check_names
 
     path = out or Path(f"{kind}.png")
     check_png(path)

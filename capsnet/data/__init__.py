@@ -3,16 +3,16 @@
 Usage: stream = capsnet.data.open_data("digits", "train", augment=Augment(shift=2))
 """
 
-from capsnet.data.affine import AffineStream, CanvasStream
-from capsnet.data.augment import Augment
-from capsnet.data.datasets import Split, stratified
-from capsnet.data.folders import load_folder
-from capsnet.data.overlap import OverlapStream, bounding_box_overlap
-from capsnet.data.pictures import read_image
 from capsnet.data.registry import Entry, SplitName, find_data, list_data, open_data
-from capsnet.data.reports import check, fetch
-from capsnet.data.sources import cache_folder, locate
-from capsnet.data.streams import Batch, ImageStream, Plan, Stream
+from capsnet.data.sets.folders import load_folder
+from capsnet.data.sets.pictures import read_image
+from capsnet.data.sources.locate import cache_folder, locate
+from capsnet.data.splits.reports import check, fetch
+from capsnet.data.splits.split import Split, stratified
+from capsnet.data.streams.affine import AffineStream, CanvasStream
+from capsnet.data.streams.augmentation import Augment
+from capsnet.data.streams.overlap import OverlapStream, bounding_box_overlap
+from capsnet.data.streams.stream import Batch, ImageStream, Plan, Stream
 
 __all__ = [
     "AffineStream",

@@ -14,17 +14,17 @@ from typing import Literal
 
 import torch
 
-from capsnet.data.affine import AffineStream, CanvasStream
-from capsnet.data.affnist import load_affnist
-from capsnet.data.augment import Augment
-from capsnet.data.datasets import Split, stratified
-from capsnet.data.digits import load_digits
-from capsnet.data.folders import load_folder
-from capsnet.data.mnist import load_fashion, load_mnist
-from capsnet.data.overlap import OverlapStream
-from capsnet.data.smallnorb import load_smallnorb
-from capsnet.data.sources import FASHION, MNIST, Source
-from capsnet.data.streams import ImageStream, Stream
+from capsnet.data.sets.affnist import load_affnist
+from capsnet.data.sets.digits import load_digits
+from capsnet.data.sets.folders import load_folder
+from capsnet.data.sets.mnist import load_fashion, load_mnist
+from capsnet.data.sets.smallnorb import load_smallnorb
+from capsnet.data.sources.locate import FASHION, MNIST, Source
+from capsnet.data.splits.split import Split, stratified
+from capsnet.data.streams.affine import AffineStream, CanvasStream
+from capsnet.data.streams.augmentation import Augment
+from capsnet.data.streams.overlap import OverlapStream
+from capsnet.data.streams.stream import ImageStream, Stream
 from capsnet.errors import UserError, unknown_name
 
 MAX_SIZE = 10_000

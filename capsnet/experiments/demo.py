@@ -9,13 +9,13 @@ from typing import Any
 
 from capsnet.data import open_data
 from capsnet.errors import UserError
-from capsnet.experiments import FIGURES, open_figure_data, save_figure
+from capsnet.figures import FIGURES, open_figure_data, save_figure
 from capsnet.files import write_text
 from capsnet.models import list_models
 from capsnet.models.weights import find_model, shipped_path
-from capsnet.train.config import TrainConfig
-from capsnet.train.evaluate import evaluate
-from capsnet.train.loop import Interrupted, train
+from capsnet.training.config import TrainConfig
+from capsnet.training.evaluate import evaluate
+from capsnet.training.loop import Interrupted, train
 
 MIN_EPOCHS = 12  # a good classifier also on a machine that is busy with other work
 NUM_IMAGES = 5000

@@ -10,8 +10,8 @@ from PIL import Image
 from torch import Tensor
 
 from capsnet.data import Entry, ImageStream, Split, find_data, locate, open_data, read_image
-from capsnet.data.digits import load_digits
-from capsnet.data.sources import MNIST
+from capsnet.data.sets.digits import load_digits
+from capsnet.data.sources.locate import MNIST
 from capsnet.errors import UserError
 from capsnet.web.nets import Net
 from capsnet.web.schema import Sample, pack_pixels

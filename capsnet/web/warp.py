@@ -6,8 +6,8 @@ bent = bend(pixels, Warp(rotate=30)); values, pictures = sweep(pixels, Warp(), "
 import torch
 from torch import Tensor
 
-from capsnet.data.alter import scramble, thicken
-from capsnet.data.augment import SHARP, affine_theta, linear_map, place, warp
+from capsnet.data.streams.alter import scramble, thicken
+from capsnet.data.streams.geometry import SHARP, affine_theta, linear_map, place, warp
 from capsnet.web.schema import RANGES, Sweepable, Warp
 
 SWEEP_STEPS = 25

@@ -8,8 +8,8 @@ from capsnet.bench.report import last_benches, run_bench, table
 from capsnet.bench.routing import WrongResult, bench_routing
 from capsnet.bench.step import bench_inference, bench_step
 from capsnet.errors import UserError
-from capsnet.experiments import save_figure
-from capsnet.experiments.speed import draw_speed
+from capsnet.figures import save_figure
+from capsnet.figures.speed import draw_speed
 
 CPU = torch.device("cpu")
 

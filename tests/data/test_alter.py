@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from capsnet.data.alter import scramble, thicken
+from capsnet.data.streams.alter import scramble, thicken
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(2, 1), (2, 2), (4, 4), (4, 7)])

@@ -8,8 +8,8 @@ import torch
 from PIL import Image
 
 from capsnet.data import Augment, check, fetch, list_data, open_data
-from capsnet.data.digits import load_digits, make_digits
-from capsnet.data.sources import MNIST, locate
+from capsnet.data.sets.digits import load_digits, make_digits
+from capsnet.data.sources.locate import MNIST, locate
 from capsnet.errors import UserError
 
 

@@ -2,13 +2,13 @@ import pytest
 import torch
 
 from capsnet.data import Augment, ImageStream, Split
-from capsnet.data.augment import affine_grid, affine_theta, pixel_centres, place, sample
-from capsnet.data.digits import load_digits
-from capsnet.data.elastic import KNOTS, SPREAD, draw_knots, spline_basis, spline_field
+from capsnet.data.sets.digits import load_digits
+from capsnet.data.streams.elastic import KNOTS, SPREAD, draw_knots, spline_basis, spline_field
+from capsnet.data.streams.geometry import affine_grid, affine_theta, pixel_centres, place, sample
 from capsnet.errors import UserError
-from capsnet.train.config import TrainConfig, differences
-from capsnet.train.loop import epoch_plan
-from capsnet.train.setup import open_stream
+from capsnet.training.config import TrainConfig, differences
+from capsnet.training.loop import epoch_plan
+from capsnet.training.setup import open_stream
 
 CPU = torch.device("cpu")
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from capsnet.data.idx import read_idx, write_idx
+from capsnet.data.sets.idx import read_idx, write_idx
 from capsnet.errors import UserError
 
 

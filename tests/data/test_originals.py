@@ -8,8 +8,8 @@ import pytest
 import torch
 from scipy.io import savemat
 
-from capsnet.data.affnist import load_affnist
-from capsnet.data.smallnorb import STEMS, load_smallnorb, load_smallnorb_info
+from capsnet.data.sets.affnist import load_affnist
+from capsnet.data.sets.smallnorb import STEMS, load_smallnorb, load_smallnorb_info
 from capsnet.errors import UserError
 
 MAGIC = {"u1": 0x1E3D4C55, "i4": 0x1E3D4C54}

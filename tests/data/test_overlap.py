@@ -2,8 +2,8 @@ import pytest
 import torch
 
 from capsnet.data import OverlapStream, Split, bounding_box_overlap
-from capsnet.data.digits import load_digits
-from capsnet.data.overlap import draw_partners
+from capsnet.data.sets.digits import load_digits
+from capsnet.data.streams.overlap import draw_partners
 from capsnet.errors import UserError
 
 

@@ -7,8 +7,8 @@ import torch
 from PIL import Image
 
 from capsnet.data import read_image
-from capsnet.data.digits import load_digits
-from capsnet.data.pictures import picture_form
+from capsnet.data.sets.digits import load_digits
+from capsnet.data.sets.pictures import picture_form
 from capsnet.errors import UserError
 
 

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from capsnet.data.sources import MNIST, Source, locate
+from capsnet.data.sources.locate import MNIST, Source, locate
 from capsnet.errors import UserError
 
 FILES = {"one": b"the first file " * 5000, "two": b"the second file"}

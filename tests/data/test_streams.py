@@ -10,8 +10,9 @@ from capsnet.data import (
     OverlapStream,
     Split,
 )
-from capsnet.data.affine import ink_boxes
-from capsnet.data.augment import (
+from capsnet.data.sets.digits import load_digits
+from capsnet.data.streams.affine import ink_boxes
+from capsnet.data.streams.geometry import (
     affine_grid,
     affine_theta,
     linear_map,
@@ -19,7 +20,6 @@ from capsnet.data.augment import (
     place,
     warp,
 )
-from capsnet.data.digits import load_digits
 from capsnet.errors import UserError
 
 

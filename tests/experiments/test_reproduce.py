@@ -8,23 +8,20 @@ from PIL import Image
 from torch.nn.modules.module import register_module_forward_hook
 
 from capsnet.errors import UserError
-from capsnet.experiments.reproduce import (
-    DRAWINGS,
-    EXPERIMENTS,
-    Summary,
-    reproduce,
-    run,
-)
-from capsnet.experiments.reproduce.records import current, digest, read, settings
-from capsnet.experiments.reproduce.rows import BASELINE
-from capsnet.experiments.reproduce.table1 import MODELS
+from capsnet.experiments.catalogue import EXPERIMENTS
+from capsnet.experiments.drawings import DRAWINGS
+from capsnet.experiments.rows import BASELINE
+from capsnet.experiments.runner import run
+from capsnet.experiments.runner.records import current, digest, read, settings
+from capsnet.experiments.runner.run import Summary, reproduce
+from capsnet.experiments.table1 import MODELS
 from capsnet.models import CapsNet
-from capsnet.train import setup
-from capsnet.train.checkpoint import CHECKPOINT
-from capsnet.train.config import TrainConfig
-from capsnet.train.evaluate import unpack
-from capsnet.train.loop import Diverged, Interrupted
-from capsnet.train.stopping import Stop
+from capsnet.training import setup
+from capsnet.training.checkpoint import CHECKPOINT
+from capsnet.training.config import TrainConfig
+from capsnet.training.evaluate import unpack
+from capsnet.training.loop import Diverged, Interrupted
+from capsnet.training.stopping import Stop
 
 
 @pytest.fixture

@@ -2,12 +2,12 @@ import pytest
 import torch
 
 from capsnet.data import AffineStream, CanvasStream, open_data
-from capsnet.experiments.reproduce import affine, equivariance, few_labels, multimnist, scrambled
-from capsnet.experiments.reproduce.multimnist import overlap_errors
-from capsnet.experiments.reproduce.recipes import AUTHORS, describe
-from capsnet.experiments.reproduce.records import settings
+from capsnet.experiments import affine, equivariance, few_labels, multimnist, scrambled
+from capsnet.experiments.multimnist import overlap_errors
+from capsnet.experiments.recipes import AUTHORS, describe
+from capsnet.experiments.runner.records import settings
 from capsnet.models import CapsNet, create_model
-from capsnet.train.config import TrainConfig
+from capsnet.training.config import TrainConfig
 
 
 def test_acceptance_keeps_the_asked_share_of_real_ones():

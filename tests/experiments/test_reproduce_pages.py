@@ -9,11 +9,14 @@ from matplotlib.figure import Figure
 
 from capsnet.data import open_data
 from capsnet.errors import UserError
-from capsnet.experiments.reproduce import EXPERIMENTS, report, reproduce, ship
-from capsnet.experiments.reproduce import shipping as shipping_module
-from capsnet.experiments.reproduce.records import Record, marked, settings
+from capsnet.experiments.catalogue import EXPERIMENTS
+from capsnet.experiments.pages import cards as shipping_module
+from capsnet.experiments.pages.cards import ship
+from capsnet.experiments.pages.report import report
+from capsnet.experiments.runner.records import Record, marked, settings
+from capsnet.experiments.runner.run import reproduce
 from capsnet.models.weights import load_tensors, load_weights
-from capsnet.train.evaluate import evaluate
+from capsnet.training.evaluate import evaluate
 
 PAGE = "# Title\n\n<!-- results:{0} -->\nold\n<!-- /results:{0} -->\n\nend\n"
 
@@ -162,7 +165,7 @@ def shelf(tmp_path, monkeypatch):
 
 
 def test_shipped_weights_have_a_card_and_a_line(shelf, tiny_in):
-    from capsnet.train.loop import train
+    from capsnet.training.loop import train
 
     result = train(tiny_in(shelf / "run", options=()))
     path = ship(shelf / "run", "capsnet_small", root=shelf)
@@ -184,7 +187,7 @@ def test_shipped_weights_have_a_card_and_a_line(shelf, tiny_in):
 
 
 def test_weights_of_another_model_or_for_other_images_are_refused(shelf, trained, tiny_in):
-    from capsnet.train.loop import train
+    from capsnet.training.loop import train
 
     train(tiny_in(shelf / "large", image_size=32))
     for run, name in ((trained, "cnn_small"), (shelf / "large", "capsnet_small")):
@@ -194,7 +197,7 @@ def test_weights_of_another_model_or_for_other_images_are_refused(shelf, trained
 
 
 def test_a_validation_error_is_not_shipped_as_a_test_error(shelf, tiny_in):
-    from capsnet.train.loop import train
+    from capsnet.training.loop import train
 
     train(tiny_in(shelf / "run", options=(), epochs=1, holdout=10, final_split="validation"))
     with pytest.raises(UserError, match="ship a run whose final split is test"):

@@ -9,15 +9,16 @@ from threading import Thread
 import pytest
 
 from capsnet.errors import UserError
-from capsnet.experiments.reproduce import Summary, reproduce, run
-from capsnet.experiments.reproduce.records import Record, append, read
+from capsnet.experiments.runner import run
+from capsnet.experiments.runner.records import Record, append, read
+from capsnet.experiments.runner.run import Summary, reproduce
 from capsnet.files import locked
 
 # Two processes that start at the same moment, when what is slow to import is there already.
 TWO = """
 import os, sys, torch._dynamo
 from capsnet.cli import main
-from capsnet.experiments.reproduce import run
+from capsnet.experiments.runner import run
 real = run.train
 def train(config):
     os.write(1, f"{config.folder.name}\\n".encode())
@@ -33,7 +34,7 @@ sys.exit(status)
 STUCK = """
 import sys, time
 from capsnet.cli import main
-from capsnet.experiments.reproduce import run
+from capsnet.experiments.runner import run
 def train(config):
     print("training", flush=True)
     time.sleep(600)

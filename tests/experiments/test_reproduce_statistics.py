@@ -3,10 +3,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from capsnet.experiments.reproduce.records import Record
-from capsnet.experiments.reproduce.rows import verdicts
-from capsnet.experiments.reproduce.statistics import compare, holm, mcnemar, mean_std, welch
-from capsnet.train.evaluate import pack
+from capsnet.experiments.rows import verdicts
+from capsnet.experiments.runner.records import Record
+from capsnet.experiments.statistics import compare, holm, mcnemar, mean_std, welch
+from capsnet.training.evaluate import pack
 
 
 def test_welch_by_hand():

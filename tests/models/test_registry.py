@@ -8,9 +8,9 @@ from capsnet.errors import UserError
 from capsnet.models import create_model, list_models
 from capsnet.models.weights import find_model, load_weights, save_weights
 from capsnet.ops import squash
-from capsnet.train.config import TrainConfig
-from capsnet.train.evaluate import evaluate
-from capsnet.train.objectives import OBJECTIVES
+from capsnet.training.config import TrainConfig
+from capsnet.training.evaluate import evaluate
+from capsnet.training.objectives import OBJECTIVES
 
 SMALL = {"conv_channels": 8, "primary_types": 4, "decoder": (16,)}
 

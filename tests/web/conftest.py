@@ -11,8 +11,8 @@ import pytest
 import uvicorn
 from fastapi.testclient import TestClient
 
-from capsnet.train.config import TrainConfig
-from capsnet.train.loop import train
+from capsnet.training.config import TrainConfig
+from capsnet.training.loop import train
 from capsnet.web.server import create_app, listen
 
 SMALL = ("conv_channels=16", "primary_types=8", "decoder=(64,)")

@@ -9,7 +9,7 @@ import torch
 from PIL import Image
 from screen import drag, drawing, settled, state_of, wait_for_change, winner
 
-from capsnet.data.augment import place
+from capsnet.data.streams.geometry import place
 from capsnet.models.weights import find_model
 from capsnet.web.samples import digit_samples
 from capsnet.web.schema import unpack_pixels

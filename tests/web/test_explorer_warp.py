@@ -7,7 +7,7 @@ import pytest
 import torch
 from pydantic import ValidationError
 
-from capsnet.data.augment import SHARP
+from capsnet.data.streams.geometry import SHARP
 from capsnet.web import routes, samples, schema
 from capsnet.web.schema import Warp
 from capsnet.web.warp import bend, sweep

@@ -1,0 +1,1 @@
+"""Data sets in their own formats, each read into a Split."""

@@ -1,0 +1,1 @@
+"""Files fetched from wherever they can be had, and known by their digests."""

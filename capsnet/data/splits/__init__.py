@@ -1,0 +1,1 @@
+"""Splits: images with labels, parted and checked."""

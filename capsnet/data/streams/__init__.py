@@ -1,0 +1,1 @@
+"""Streams: batches made on the device, moved, warped and laid over each other."""

@@ -1,0 +1,106 @@
+"""A stream: images that live on a device as bytes, and a way to make batches of them there.
+
+All random choices of an epoch are drawn at once (`plan`); a batch is a pure function of a slice
+of the plan, so that it can be captured in a CUDA graph, and any step can be made again.
+
+Usage:
+    plan = stream.plan(torch.Generator(stream.device).manual_seed(epoch))
+    batch = stream.batch({name: values[:128] for name, values in plan.items()})
+"""
+
+from typing import NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+
+from capsnet.data.splits.split import Split
+from capsnet.data.streams.augmentation import Augment, Mover, Plan
+from capsnet.errors import UserError
+
+TEST_SEED = 2017
+
+
+class Batch(NamedTuple):
+    """Images [N, C, H, W] in [0, 1], labels [N, L], and each object alone [N, L, C, H, W]."""
+
+    images: Tensor
+    labels: Tensor
+    parts: Tensor
+
+
+class Stream(Protocol):
+    """What training and evaluation ask of data; see the module's text."""
+
+    split: Split
+    num_samples: int
+    image_shape: tuple[int, int, int]
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The names of the classes."""
+        return self.split.classes
+
+    @property
+    def num_classes(self) -> int:
+        """The number of classes."""
+        return len(self.split.classes)
+
+    @property
+    def device(self) -> torch.device:
+        """Where images, plans and batches live."""
+        return self.split.images.device
+
+    def plan(self, generator: torch.Generator | None) -> Plan:
+        """Draw all choices of one epoch, tensors [num_samples, ...]; None is the test plan."""
+        ...
+
+    def batch(self, plan: Plan) -> Batch:
+        """Make the batch of a slice of a plan, tensors [N, ...]."""
+        ...
+
+
+def fixed_generator() -> torch.Generator:
+    """Return what draws a test plan: on the CPU, where the same seed gives the same everywhere."""
+    return torch.Generator().manual_seed(TEST_SEED)
+
+
+def canvas_shape(split: Split, canvas: int | None, margin: int = 0) -> tuple[int, int, int]:
+    """Return (C, H, W) of images on a square canvas that must hold them and a margin around."""
+    channels, height, width = split.image_shape
+    need = max(height, width) + 2 * margin
+    if canvas is None:
+        return split.image_shape
+    if canvas < need:
+        around = f" with {margin} px around them" if margin else ""
+        raise UserError(
+            f"Images of {height}×{width}{around} do not fit a {canvas}×{canvas} canvas; "
+            f"choose a size of {need} or more, other data, or a model for larger images."
+        )
+    return channels, canvas, canvas
+
+
+class ImageStream(Stream):
+    """One object per image, centred on a square canvas if one is given; moved by `augment`."""
+
+    def __init__(
+        self, split: Split, augment: Augment | None = None, canvas: int | None = None
+    ) -> None:
+        self.split = split
+        self.num_samples = len(split)
+        self.image_shape = canvas_shape(split, canvas)
+        sizes = (split.image_shape[1:], self.image_shape[1:])
+        self.mover = Mover(augment or Augment(shift=0), *sizes, self.device)
+
+    def plan(self, generator: torch.Generator | None) -> Plan:
+        """Draw "index" [M] and what the mover needs; without a generator all come in order."""
+        num, device = self.num_samples, self.device
+        if generator is None:
+            return {"index": torch.arange(num, device=device)}
+        index = torch.randperm(num, generator=generator, device=device)
+        return {"index": index, **self.mover.draw(num, generator)}
+
+    def batch(self, plan: Plan) -> Batch:
+        """Make the batch of a slice of a plan; its only part is the image itself."""
+        index = plan["index"]
+        images = self.mover.move(self.split.images[index] / 255, plan)
+        return Batch(images, self.split.labels[index][:, None], images[:, None])

@@ -1,0 +1,1 @@
+"""Pages written from results: tables, plots, and the cards of shipped weights."""

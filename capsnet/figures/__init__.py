@@ -1,0 +1,49 @@
+"""Figures of the paper for any trained CapsNet."""
+
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+from matplotlib.figure import Figure
+
+from capsnet.data import Stream, open_data
+from capsnet.errors import UserError
+from capsnet.figures.overlap import draw_overlap, open_overlaps
+from capsnet.figures.perturbation import draw_perturbation
+from capsnet.figures.reconstructions import draw_reconstructions
+from capsnet.figures.routing import draw_routing
+from capsnet.files import whole_file
+from capsnet.models import CapsNet, Classifier
+from capsnet.training.evaluate import check_fit
+
+FIGURES: dict[str, Callable[[CapsNet, Stream, int], Figure]] = {
+    "reconstructions": draw_reconstructions,
+    "perturbation": draw_perturbation,
+    "routing": draw_routing,
+    "overlap": draw_overlap,
+}
+
+
+def open_figure_data(
+    kind: str, model: Classifier, data: str, folder: Path | None = None, seed: int = 0
+) -> tuple[CapsNet, Stream]:
+    """Return the model as a CapsNet, and the test images a figure shows; the seed chooses them."""
+    if not isinstance(model, CapsNet):
+        raise UserError(f"{model.name} has no capsules to draw; choose a CapsNet.")
+    channels, size, _ = model.image_shape
+    stream: Stream
+    if kind == "overlap":
+        stream = open_overlaps(model, data, folder, seed)
+    else:
+        stream = open_data(
+            data, "test", folder=folder, image_size=size, channels=channels, seed=seed
+        )
+    check_fit(model, stream)
+    return model, stream
+
+
+def save_figure(figure: Figure, path: Path) -> None:
+    """Write a figure as PNG."""
+    with whole_file(path) as temporary, warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph")  # names in scripts that the font lacks
+        figure.savefig(temporary, format="png", dpi=150, bbox_inches="tight")

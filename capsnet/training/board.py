@@ -1,0 +1,81 @@
+"""TensorBoard on request: scalars, input and reconstructed images, the computation graph."""
+
+import warnings
+from types import TracebackType
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+
+from capsnet.data import Stream
+from capsnet.errors import UserError
+from capsnet.models import CapsNet, Classifier
+from capsnet.training.config import TrainConfig
+
+NUM_IMAGES = 8
+
+
+class Board:
+    """Use as a context; does nothing unless the config asks for TensorBoard."""
+
+    def __init__(self, config: TrainConfig, model: Classifier, stream: Stream) -> None:
+        self.config, self.model, self.stream = config, model, stream
+        self.writer: Any = None
+
+    def __enter__(self) -> Self:
+        if self.config.tensorboard:
+            try:
+                from torch.utils.tensorboard import SummaryWriter
+            except ImportError as error:
+                raise UserError(
+                    "TensorBoard is not installed; run 'pip install tensorboard'."
+                ) from error
+            folder = self.config.folder / "tensorboard"
+            try:
+                self.writer = SummaryWriter(folder)
+            except OSError as error:
+                raise UserError(
+                    f"Could not write {folder}: {error.strerror}; choose a folder you can write to."
+                ) from error
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # the tracer's, about shapes that never change
+                self.writer.add_graph(_Lengths(self.model), self._images())
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self.writer is not None:
+            self.writer.close()
+
+    def epoch(self, line: dict[str, Any]) -> None:
+        """Write the numbers of an epoch, and what the model makes of a few images."""
+        if self.writer is None:
+            return
+        for name, value in line.items():
+            if name != "epoch":
+                self.writer.add_scalar(name, value, line["epoch"])
+        images = self._images()
+        self.writer.add_images("input", images, line["epoch"])
+        if isinstance(self.model, CapsNet) and self.model.decoder is not None:
+            with torch.no_grad():
+                pictures = self.model.reconstruct(self.model(images).v)
+            self.writer.add_images("reconstruction", pictures, line["epoch"])
+
+    def _images(self) -> Tensor:
+        plan = self.stream.plan(None)
+        return self.stream.batch({name: x[:NUM_IMAGES] for name, x in plan.items()}).images
+
+
+class _Lengths(nn.Module):
+    """The model as the graph writer wants it: tensor in, tensor out."""
+
+    def __init__(self, model: Classifier) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, images: Tensor) -> Tensor:
+        return self.model(images).lengths

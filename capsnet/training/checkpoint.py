@@ -1,0 +1,103 @@
+"""Checkpoints: all that a run needs to go on as if it had never stopped, in one file.
+
+Weights, optimizer, average, sums and random states are tensors; position, config, history and
+versions are JSON in the file's header, so that both are replaced in one move.
+"""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from capsnet.data import Stream
+from capsnet.errors import UserError
+from capsnet.models.weights import load_tensors, save_tensors, set_weights
+from capsnet.provenance import versions
+from capsnet.training.config import TrainConfig, differences
+from capsnet.training.step import TrainStep
+
+CHECKPOINT = "checkpoint.safetensors"
+_MOMENTS = ("step", "exp_avg", "exp_avg_sq")  # the state of Adam, per parameter
+
+
+@dataclass
+class Position:
+    """Where a run is: steps done of the epoch, time spent, and one line per finished epoch."""
+
+    epoch: int = 0
+    step: int = 0  # within the epoch
+    seconds: float = 0.0
+    history: list[dict[str, Any]] = field(default_factory=list)
+
+
+def save_checkpoint(folder: Path, step: TrainStep, config: TrainConfig, position: Position) -> None:
+    """Write the state of a run, replacing the one before."""
+    tensors: dict[str, Tensor] = {f"model.{k}": x for k, x in step.model.state_dict().items()}
+    for i, p in enumerate(step.params):
+        for moment in _MOMENTS:
+            tensors[f"adam.{moment}.{i}"] = step.optimizer.state[p][moment]
+    tensors |= {f"average.{i}": x for i, x in enumerate(step.average)}
+    tensors["sums"] = step.sums
+    tensors["random.cpu"] = torch.get_rng_state()
+    if step.cuda:
+        tensors["random.cuda"] = torch.cuda.get_rng_state(step.device)
+    record = {
+        "config": config.to_json(),
+        "device": step.device.type,
+        "data": describe(step.stream),
+        "epoch": position.epoch,
+        "step": position.step,
+        "seconds": position.seconds,
+        "history": position.history,
+        "versions": versions(),
+    }
+    save_tensors(folder / CHECKPOINT, tensors, record)
+
+
+def load_checkpoint(folder: Path, step: TrainStep, config: TrainConfig) -> Position:
+    """Set the state of a run from its folder and return where it stopped."""
+    path = folder / CHECKPOINT
+    tensors, record = load_tensors(path)
+    changed = differences(config, record["config"])
+    if changed:
+        raise UserError(
+            f"The run in {folder} was started with other settings ({'; '.join(changed)}); "
+            "repeat its command with --resume, or choose another --out."
+        )
+    here = step.device.type
+    there = record.get("device", here)
+    if there != here:  # order, augmentation and arithmetic would be others
+        raise UserError(
+            f"The run in {folder} was made on {there}, not on {here}; "
+            f"resume it with --device {there}, or choose another --out."
+        )
+    now = describe(step.stream)
+    before = record.get("data", now)
+    if before != now:
+        raise UserError(
+            f"The run in {folder} was started with {before}, now there are {now}; bring the data "
+            "back, or choose another --out."
+        )
+    prefix = "model."
+    weights = {k.removeprefix(prefix): x for k, x in tensors.items() if k.startswith(prefix)}
+    set_weights(step.model, weights, path)
+    for i, p in enumerate(step.params):
+        state = {m: tensors[f"adam.{m}.{i}"].to(step.device) for m in _MOMENTS}
+        # Moments must lie in memory as their parameter does.
+        step.optimizer.state[p] = {
+            m: x if m == "step" else torch.empty_like(p).copy_(x) for m, x in state.items()
+        }
+    for i, x in enumerate(step.average):
+        x.copy_(tensors[f"average.{i}"])
+    step.sums.copy_(tensors["sums"])
+    torch.set_rng_state(tensors["random.cpu"])
+    if step.cuda and "random.cuda" in tensors:
+        torch.cuda.set_rng_state(tensors["random.cuda"], step.device)
+    return Position(record["epoch"], record["step"], record["seconds"], record["history"])
+
+
+def describe(stream: Stream) -> str:
+    """Return what must not change about the data of a run, in words."""
+    return f"{stream.num_samples:,} images of {', '.join(stream.classes)}"

@@ -1,0 +1,274 @@
+"""The training loop: steps, checkpoints, and one look at the test set at the end.
+
+result = train(TrainConfig(model="capsnet_small", data="digits", epochs=20))
+"""
+
+import json
+import time
+from dataclasses import dataclass
+from math import ceil, isfinite
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from capsnet.data import Stream
+from capsnet.errors import UserError
+from capsnet.files import clear_leftovers, locked, write_text
+from capsnet.models import CapsNet
+from capsnet.models.weights import WEIGHTS, save_weights
+from capsnet.provenance import device_name, versions
+from capsnet.training.board import Board
+from capsnet.training.checkpoint import (
+    CHECKPOINT,
+    Position,
+    load_checkpoint,
+    save_checkpoint,
+)
+from capsnet.training.config import TrainConfig
+from capsnet.training.device import pick_device, pick_precision
+from capsnet.training.evaluate import evaluate, pack
+from capsnet.training.progress import TrainProgress, describe
+from capsnet.training.schedule import average_weight, learning_rate
+from capsnet.training.setup import build_model, open_stream, refuse_unused
+from capsnet.training.step import TrainStep
+from capsnet.training.stopping import Stop
+
+LOCK = ".lock"  # held by the process that trains into the folder
+PROBE = 8  # training images whose primary capsules are looked at
+SATURATED = 0.99  # mean length from which a primary capsule says nothing by its length
+
+
+@dataclass(frozen=True)
+class Interrupted:
+    """The run was stopped by a signal; its checkpoint says where."""
+
+    folder: Path
+
+
+class Diverged(UserError):
+    """The loss or the weights are no longer numbers."""
+
+
+def train(config: TrainConfig) -> dict[str, Any] | Interrupted:
+    """Train, evaluate on the test set, write weights and result into the run's folder."""
+    config.check()
+    check_folder(config)
+    device = pick_device(config.device)
+    precision = pick_precision(config.precision, device)
+    stream = open_stream(config, "train", device)
+    validation = open_stream(config, "validation", device) if config.holdout else None
+    torch.manual_seed(config.seed)
+    model = build_model(config, stream).to(device)
+    refuse_unused(config, model)
+    step = TrainStep(model, stream, config, precision)
+    with locked(config.folder / LOCK, wait=False) as alone:
+        if not alone:
+            raise UserError(f"Another process trains into {config.folder}; choose another --out.")
+        check_folder(config)  # again: another process may have come first
+        position = load_checkpoint(config.folder, step, config) if config.resume else Position()
+        return _train(config, step, position, validation)
+
+
+def check_folder(config: TrainConfig) -> None:
+    """Raise a UserError unless the folder holds a run to resume, or none to overwrite."""
+    folder, holds_run = config.folder, (config.folder / CHECKPOINT).exists()
+    if config.resume and not holds_run:
+        raise UserError(f"There is no run to resume in {folder}; start it without --resume.")
+    if holds_run and not config.resume:
+        raise UserError(
+            f"{folder} already holds a run; continue it with --resume or choose another --out."
+        )
+
+
+def _train(
+    config: TrainConfig, step: TrainStep, position: Position, validation: Stream | None
+) -> dict[str, Any] | Interrupted:
+    folder, model, stream = config.folder, step.model, step.stream
+    clear_leftovers(folder)
+    write_text(folder / "config.json", json.dumps(config.to_json(), indent=2))
+
+    with Stop() as stop, Board(config, model, stream) as board:
+        run = Run(config, step, position, validation, stop, board)
+        finished = run.go()
+        run.save()
+    if not finished:
+        return Interrupted(folder)
+    step.take_average()
+    test = evaluate(
+        model, open_stream(config, config.final_split, step.device), precision=step.precision
+    )
+    result = {
+        "model": config.model,
+        "data": config.data,
+        "split": config.final_split,
+        **test.to_json(),
+        "wrong": pack(test.wrong.numpy()),
+        "seconds": position.seconds,
+        "images_per_second": position.history[-1]["images_per_second"],
+        "device": device_name(step.device),
+        "precision": str(step.precision).removeprefix("torch."),
+        "folder": str(folder),
+    }
+    card = {"config": config.to_json(), "classes": stream.classes, "result": result}
+    save_weights(model, folder / WEIGHTS, {**card, "versions": versions()})
+    write_text(folder / "result.json", json.dumps(result, indent=2))
+    return result
+
+
+@dataclass
+class Run:
+    """One run under way: `go` does the steps that are left."""
+
+    config: TrainConfig
+    step: TrainStep
+    position: Position
+    validation: Stream | None
+    stop: Stop
+    board: Board
+
+    def __post_init__(self) -> None:
+        self.steps = ceil(self.step.stream.num_samples / self.config.batch_size)
+        self.saved = time.monotonic()
+        plan = self.step.stream.plan(None)
+        self.probe = self.step.stream.batch({name: x[:PROBE] for name, x in plan.items()}).images
+
+    def go(self) -> bool:
+        """Run to the end of the last epoch; False if a signal asked to stop before it."""
+        done = self.position.epoch * self.steps + self.position.step
+        with TrainProgress(self.config.epochs, self.steps, done) as progress:
+            while not self.is_over():
+                speed = self.run_steps(progress)
+                if self.position.step < self.steps:
+                    return False
+                self.finish_epoch(speed, progress)
+                if time.monotonic() - self.saved > self.config.checkpoint_seconds:
+                    self.save()
+                if self.stop and not self.is_over():
+                    return False
+        return True
+
+    def is_over(self) -> bool:
+        """Return whether all epochs are done, or the validation error is where to stop."""
+        goal, history = self.config.stop_at_error, self.position.history
+        if goal is not None and history and history[-1]["validation_error_percent"] <= goal:
+            return True
+        return self.position.epoch >= self.config.epochs
+
+    def run_steps(self, progress: TrainProgress) -> float:
+        """Run the steps that are left of the epoch, or until a stop; returns images per second."""
+        config, step, position = self.config, self.step, self.position
+        rows, total = config.batch_size, config.epochs * self.steps
+        plan = epoch_plan(step.stream, config.seed, position.epoch, self.steps * rows)
+        step.model.train()
+        began = timed_from = shown = time.monotonic()
+        timed_images = 0
+        while position.step < self.steps:
+            k, done = position.step, position.epoch * self.steps + position.step
+            steady = step.steady
+            step(
+                {name: x[k * rows : (k + 1) * rows] for name, x in plan.items()},
+                learning_rate(config, done, total),
+                average_weight(config, done),
+            )
+            self.stop.listen()
+            position.step += 1
+            timed_images += rows
+            # What happens only once is not the speed of training.
+            if step.steady and not steady and position.step < self.steps:
+                step.wait()
+                timed_from, timed_images = time.monotonic(), 0
+            now = time.monotonic()
+            numbers = None
+            if not step.cuda and now - shown > 1:  # on a GPU, to look is to wait
+                shown = now
+                numbers = describe(*step.sums_so_far(), timed_images / (now - timed_from))
+            progress.update(position.epoch, position.step, numbers)
+            if position.step < self.steps:
+                if self.stop:
+                    break
+                if now - self.saved > config.checkpoint_seconds:
+                    position.seconds += time.monotonic() - began
+                    self.save()
+                    began = time.monotonic()
+        step.wait()
+        position.seconds += time.monotonic() - began
+        return timed_images / (time.monotonic() - timed_from)
+
+    def finish_epoch(self, speed: float, progress: TrainProgress) -> None:
+        """Report the numbers of the epoch and move on to the next."""
+        loss, errors = self.step.sums_so_far()
+        _require_finite(loss, self.step, self.config)
+        self.step.sums.zero_()
+        self.position.epoch, self.position.step = self.position.epoch + 1, 0
+        line = {
+            "epoch": self.position.epoch,
+            "loss": loss,
+            "train_error_percent": 100 * errors,
+            "lr": float(self.step.lr),
+            "images_per_second": speed,
+            "seconds": self.position.seconds,
+        }
+        numbers = describe(loss, errors, speed)
+        if isinstance(self.step.model, CapsNet):
+            line["primary_length"] = self.primary_length(self.step.model)
+            if line["primary_length"] > SATURATED and self.position.epoch == 1:
+                progress.note(
+                    "All primary capsules have grown to length 1 and hardly shrink again; "
+                    "start anew with a larger --warmup-steps or a smaller --lr."
+                )
+        if self.validation is not None:
+            with self.step.averaged():
+                result = evaluate(self.step.model, self.validation, precision=self.step.precision)
+            line["validation_error_percent"] = result.error_percent
+            numbers += f"  validation error {result.error_percent:.2f} %"
+        self.position.history.append(line)
+        write_log(self.config.folder, self.position)
+        self.board.epoch(line)
+        progress.epoch_done(self.position.epoch, numbers)
+
+    @torch.no_grad()
+    def primary_length(self, model: CapsNet) -> float:
+        """Return the mean length of the primary capsules for a few training images."""
+        with self.step.autocast:
+            u = model.primary(self.probe)
+        return float(torch.linalg.vector_norm(u.float(), dim=-1).mean())
+
+    def save(self) -> None:
+        """Write a checkpoint, unless training has gone wrong."""
+        _require_finite(self.step.sums_so_far()[0], self.step, self.config)
+        save_checkpoint(self.config.folder, self.step, self.config, self.position)
+        self.saved = time.monotonic()
+
+
+def epoch_plan(stream: Stream, seed: int, epoch: int, num_rows: int) -> dict[str, Tensor]:
+    """Return the order and augmentation of one epoch: a function of seed and epoch alone.
+
+    Step k takes rows k * batch_size and on. The rows after the last image repeat the first, so
+    that all batches are of one size. Several processes would each take a share of a step's rows.
+    """
+    generator = torch.Generator(stream.device).manual_seed(seed * 1_000_003 + epoch)
+    plan = stream.plan(generator)
+    rows = torch.arange(num_rows, device=stream.device) % stream.num_samples
+    return {name: x[rows] for name, x in plan.items()}
+
+
+def write_log(folder: Path, position: Position) -> None:
+    """Write one JSON line per finished epoch."""
+    lines = [json.dumps(line) + "\n" for line in position.history]
+    write_text(folder / "log.jsonl", "".join(lines))
+
+
+def _require_finite(loss: float, step: TrainStep, config: TrainConfig) -> None:
+    # A step can leave broken weights behind a loss that was still a number.
+    if not (isfinite(loss) and step.weights_are_finite()):
+        kept = (
+            ""
+            if not (config.folder / CHECKPOINT).exists()
+            else (f" The last good checkpoint is kept in {config.folder}.")
+        )
+        raise Diverged(
+            "The loss is no longer a number; try smaller settings, first of all --lr, or "
+            "--precision fp32." + kept
+        )

@@ -1,0 +1,135 @@
+"""One training step: augment, forward, loss, backward, Adam, weight average.
+
+On a GPU the whole step is captured once as a CUDA graph and replayed; nothing in it waits for
+the host. Random choices come in as a slice of the epoch's plan, so the step itself has none
+but dropout.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor
+
+from capsnet.data import Stream
+from capsnet.models import Classifier
+from capsnet.training.adam import Adam
+from capsnet.training.config import TrainConfig
+from capsnet.training.device import keep_freed_memory
+from capsnet.training.objectives import OBJECTIVES
+
+WARM_UP = 3  # steps run eagerly before the capture, so that libraries choose their kernels
+
+
+class TrainStep:
+    """Holds what a step changes: weights, optimizer, average, and the sums of loss and errors."""
+
+    def __init__(
+        self,
+        model: Classifier,
+        stream: Stream,
+        config: TrainConfig,
+        precision: torch.dtype,
+        graph: bool = True,
+    ) -> None:
+        self.model, self.stream, self.config = model, stream, config
+        self.precision = precision
+        self.device = stream.device
+        self.cuda = self.device.type == "cuda"
+        self.use_graph = self.cuda and graph
+        if not self.cuda:
+            keep_freed_memory()
+        if self.cuda or precision != torch.float32:
+            # The layout the convolutions read: stored so, no weight is moved in a step.
+            for module in model.modules():
+                if isinstance(module, torch.nn.Conv2d):
+                    module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self.autocast = torch.autocast(
+            self.device.type, precision, enabled=precision != torch.float32, cache_enabled=False
+        )
+        objective = OBJECTIVES[model.objective]
+        self.objective = torch.compile(objective) if config.compile else objective
+        self.params: list[Tensor] = list(model.parameters())
+        self.lr = torch.tensor(config.lr, device=self.device)
+        self.average_weight = torch.ones((), device=self.device)
+        self.average = [p.detach().clone() for p in self.params] if config.averaging else []
+        self.optimizer = Adam(
+            self.params, self.lr, self.average, self.average_weight, config.weight_decay
+        )
+        self.sums = torch.zeros(3, dtype=torch.float64, device=self.device)  # loss, wrong, images
+        self.graph: torch.cuda.CUDAGraph | None = None
+        self.inputs: dict[str, Tensor] = {}
+        self.warmed_up = 0
+
+    def __call__(self, plan: dict[str, Tensor], lr: float, average_weight: float) -> None:
+        """Train on the images that this slice of a plan describes."""
+        self.lr.fill_(lr)
+        self.average_weight.fill_(average_weight)
+        if not self.use_graph:
+            self._run(plan)
+        elif self.graph is not None:
+            for name, value in plan.items():
+                self.inputs[name].copy_(value)
+            self.graph.replay()
+        else:
+            self._run_and_capture(plan)
+
+    @property
+    def steady(self) -> bool:
+        """Whether all that happens once, in the first steps, is behind us."""
+        return not self.use_graph or self.graph is not None
+
+    def wait(self) -> None:
+        """Wait until the device has done what it was told."""
+        if self.cuda:
+            torch.cuda.synchronize(self.device)
+
+    def sums_so_far(self) -> tuple[float, float]:
+        """Return mean loss and error rate of the epoch so far; waits for a GPU."""
+        loss, errors, images = self.sums.tolist()
+        return loss / max(images, 1), errors / max(images, 1)
+
+    @torch.no_grad()
+    def take_average(self) -> None:
+        """Put the averaged weights, if there are any, in place of the last ones."""
+        for mean, p in zip(self.average, self.params, strict=False):
+            p.copy_(mean)
+
+    @contextmanager
+    def averaged(self) -> Iterator[None]:
+        """Look at the averaged weights within a block and go on with the last ones after it."""
+        last = [p.detach().clone() for p in self.params] if self.average else []
+        self.take_average()
+        yield
+        with torch.no_grad():
+            for kept, p in zip(last, self.params, strict=False):
+                p.copy_(kept)
+
+    def weights_are_finite(self) -> bool:
+        """Return whether the weights can still be trained; waits for a GPU."""
+        return bool(torch.stack(torch._foreach_norm(self.params)).isfinite().all())
+
+    def _run(self, plan: dict[str, Tensor]) -> None:
+        batch = self.stream.batch(plan)
+        with self.autocast:
+            loss, errors = self.objective(self.model, batch, self.config)
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+        with torch.no_grad():
+            count = errors.new_full((), len(errors), dtype=torch.float64)
+            self.sums += torch.stack([loss.detach() * count, errors.sum(), count])
+
+    def _run_and_capture(self, plan: dict[str, Tensor]) -> None:
+        side = torch.cuda.Stream(self.device)
+        side.wait_stream(torch.cuda.current_stream(self.device))
+        with torch.cuda.stream(side):
+            self._run(plan)
+        torch.cuda.current_stream(self.device).wait_stream(side)
+        self.warmed_up += 1
+        if self.warmed_up == WARM_UP:
+            self.inputs = {name: value.clone() for name, value in plan.items()}
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                self._run(self.inputs)
+            self.graph = graph

@@ -1,0 +1,153 @@
+"""Which runs may be resumed, and that no run is overwritten."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from outcome import files_in
+from PIL import Image
+
+from capsnet.errors import UserError
+from capsnet.files import locked
+from capsnet.models.weights import load_tensors, save_tensors
+from capsnet.training import loop
+from capsnet.training.checkpoint import CHECKPOINT
+from capsnet.training.loop import LOCK, train
+
+
+def test_two_runs_do_not_share_a_folder(tiny):
+    config = tiny()
+    with locked(config.folder / LOCK), pytest.raises(UserError, match="Another process"):
+        train(config)
+    assert files_in(config.folder) == {}
+    assert isinstance(train(config), dict)
+
+
+def test_resume_where_nothing_is(tiny):
+    with pytest.raises(UserError, match="no run to resume"):
+        train(tiny(resume=True))
+    assert not tiny().folder.exists()
+
+
+def test_a_run_is_not_overwritten(tiny):
+    train(tiny())
+    before = files_in(tiny().folder)
+    with pytest.raises(UserError, match="already holds a run"):
+        train(tiny())
+    assert files_in(tiny().folder) == before
+
+
+def finish_first(monkeypatch, config):
+    """Let the whole run be made just before another process, about to make it, takes the lock."""
+
+    def locked_late(*arguments, **options):
+        monkeypatch.undo()
+        train(config)
+        return locked(*arguments, **options)
+
+    monkeypatch.setattr(loop, "locked", locked_late)
+
+
+def test_a_run_made_meanwhile_is_not_overwritten(tiny, monkeypatch, at_step):
+    finish_first(monkeypatch, tiny())
+    with (
+        at_step(7, lambda module: pytest.fail("trained over the six steps of a finished run")),
+        pytest.raises(UserError, match="already holds a run"),
+    ):
+        train(tiny())
+
+
+def test_resume_starts_from_the_last_checkpoint_of_all(tiny, monkeypatch, at_step, ctrl_c):
+    config = tiny(resume=True)
+    with ctrl_c(2):
+        train(tiny())
+    finish_first(monkeypatch, config)
+    with at_step(5, lambda module: pytest.fail("the four steps left were made twice")):
+        assert isinstance(train(config), dict)
+
+
+@pytest.mark.parametrize("kept", [0.0, 0.1, 0.5, 0.999])
+def test_truncated_checkpoint_is_a_sentence_and_left_alone(kept, tiny, ctrl_c):
+    with ctrl_c(2):
+        train(tiny())
+    path = tiny().folder / CHECKPOINT
+    cut = path.read_bytes()[: int(kept * path.stat().st_size)]
+    path.write_bytes(cut)
+    with pytest.raises(UserError, match="damaged or cut short"):
+        train(tiny(resume=True))
+    assert path.read_bytes() == cut
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"lr": 0.5}, "lr: 0.001 -> 0.5"),
+        ({"epochs": 9}, "epochs: 2 -> 9"),
+        ({"model": "cnn_small", "options": ()}, "model: capsnet_small -> cnn_small"),
+        ({"options": ("conv_channels=9",)}, "options"),
+        ({"seed": 1}, "seed: 0 -> 1"),
+    ],
+)
+def test_resume_with_other_settings_is_refused(changes, sentence, tiny, ctrl_c):
+    with ctrl_c(2):
+        train(tiny())
+    before = files_in(tiny().folder)
+    with pytest.raises(UserError, match=sentence):
+        train(tiny(resume=True, **changes))
+    assert files_in(tiny().folder) == before
+
+
+@pytest.mark.parametrize("change", ["renamed", "fewer"])
+def test_run_is_not_resumed_on_other_data(change, tiny, tmp_path, poisoned):
+    for name in "ab":
+        (tmp_path / "own" / name).mkdir(parents=True)
+        for i in range(10):
+            Image.new("L", (28, 28), 20 * i).save(tmp_path / "own" / name / f"{i}.png")
+    config = tiny(data=str(tmp_path / "own"), num_samples=None, checkpoint_seconds=0.0)
+    with poisoned(2), pytest.raises(UserError, match="checkpoint is kept"):
+        train(config)
+    if change == "renamed":  # its label becomes that of the other
+        (tmp_path / "own" / "a").rename(tmp_path / "own" / "c")
+    else:
+        for i in range(5):
+            (tmp_path / "own" / "a" / f"{i}.png").unlink()
+    with pytest.raises(UserError, match="started with 16 images of a, b, now there are"):
+        train(replace(config, resume=True))
+
+
+def test_resume_on_another_kind_of_device_is_refused(tiny, ctrl_c):
+    with ctrl_c(2):
+        train(tiny())
+    path = tiny().folder / CHECKPOINT
+    tensors, record = load_tensors(path)
+    assert record["device"] == "cpu"
+    save_tensors(path, tensors, {**record, "device": "cuda"})
+    before = files_in(tiny().folder)
+    with pytest.raises(UserError, match="resume it with --device cuda, or choose another --out"):
+        train(tiny(resume=True))
+    assert files_in(tiny().folder) == before
+
+
+def test_checkpoint_is_no_model_and_weights_are_no_checkpoint(tiny):
+    from capsnet.models.weights import find_model
+
+    config = tiny()
+    train(config)
+    with pytest.raises(UserError, match="holds no model"):
+        find_model(str(config.folder / CHECKPOINT))
+    (config.folder / "weights.safetensors").replace(config.folder / CHECKPOINT)
+    with pytest.raises(UserError, match="another model"):
+        train(replace(config, resume=True))
+
+
+def test_run_without_pictures_keeps_the_decoder_and_goes_on(tiny, ctrl_c):
+    """The decoder has no gradient then, but a place in the checkpoint."""
+    whole = train(tiny("whole", reconstruction_weight=0.0, averaging=0.9))
+    with ctrl_c(2):
+        train(tiny("parts", reconstruction_weight=0.0, averaging=0.9))
+    train(tiny("parts", reconstruction_weight=0.0, averaging=0.9, resume=True))
+    expected, got = (
+        load_tensors(tiny(name).folder / "weights.safetensors")[0] for name in ("whole", "parts")
+    )
+    assert whole["num_images"] == 1000
+    assert all(torch.equal(x, got[name]) for name, x in expected.items())
