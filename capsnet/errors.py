@@ -2,6 +2,9 @@
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
 class UserError(ValueError):
@@ -14,3 +17,10 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> UserError:
     close = get_close_matches(name, known, n=1, cutoff=0.5)
     hint = f"did you mean '{close[0]}'?" if close else f"choose one of: {', '.join(known)}."
     return UserError(f"There is no {kind} called '{name}'; {hint}")
+
+
+def require(found: T | None, sentence: str) -> T:
+    """Return what was found; a UserError with the sentence if nothing was."""
+    if found is None:
+        raise UserError(sentence)
+    return found

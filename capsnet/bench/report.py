@@ -9,7 +9,7 @@ import torch
 from capsnet.bench.routing import bench_routing, check
 from capsnet.bench.step import bench_epoch, bench_inference, bench_step
 from capsnet.errors import UserError
-from capsnet.models.registry import LARGEST
+from capsnet.options import LARGEST
 from capsnet.provenance import git_commit, machine
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}

@@ -1,7 +1,6 @@
 """Whole training steps, epochs and inference of the paper's CapsNet."""
 
 import importlib.util
-import json
 import shutil
 import statistics
 import tempfile
@@ -19,7 +18,8 @@ from capsnet.errors import UserError
 from capsnet.models import create_model
 from capsnet.training.config import TrainConfig
 from capsnet.training.device import pick_precision
-from capsnet.training.loop import Interrupted, epoch_plan, train
+from capsnet.training.loop import epoch_plan, train
+from capsnet.training.outcome import Finished
 from capsnet.training.step import TrainStep
 
 PEER = "bench_peer.py"
@@ -100,14 +100,14 @@ def bench_epoch(
                 data=data, data_folder=folder, epochs=4, batch_size=batch, device=str(device),
                 averaging=0.999, out=out / "run",
             )  # fmt: skip
-            if isinstance(train(config), Interrupted):
-                raise KeyboardInterrupt
-            log = (config.folder / "log.jsonl").read_text().splitlines()
+            outcome = train(config)
         finally:
             shutil.rmtree(out)
+        if not isinstance(outcome, Finished):
+            raise KeyboardInterrupt
         steps = ceil(num_images / batch)
         # The first epoch holds warm-up and capture.
-        speed = statistics.median(json.loads(line)["images_per_second"] for line in log[1:])
+        speed = statistics.median(epoch.images_per_second for epoch in outcome.history[1:])
         epoch = 1e3 * steps * batch / speed
         rows.append(
             {

@@ -119,7 +119,7 @@ def info(weights: str | None = None, json: bool = False) -> int:
     from capsnet.provenance import versions
 
     if weights is not None:
-        facts = find_model(weights)[1]
+        facts = find_model(weights)[1].to_json()
     else:
         gpus = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
         facts = {

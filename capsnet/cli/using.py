@@ -20,24 +20,16 @@ def train(config: OmitArgPrefixes[TrainConfig], json: bool = False) -> int:
         config: What to train, on what, and how.
         json: Print the result as one JSON object on the last line.
     """
-    from capsnet.training.loop import Interrupted
     from capsnet.training.loop import train as run
+    from capsnet.training.outcome import Diverged, Interrupted
 
-    result = run(config)
-    if isinstance(result, Interrupted):
-        print(
-            f"Stopped and saved in {result.folder}; the same command with --resume goes on.",
-            file=sys.stderr,
-        )
+    outcome = run(config)
+    if isinstance(outcome, Interrupted):
+        print(outcome, file=sys.stderr)
         return EXIT_INTERRUPTED
-    show(
-        json,
-        result,
-        f"{result['model']} on {result['data']}: {result['split']} error "
-        f"{result['error_percent']:.2f} % of "
-        f"{result['num_images']:,} images after {result['seconds']:.1f} s of training "
-        f"({result['images_per_second']:,.0f} images/s); weights in {result['folder']}.",
-    )
+    if isinstance(outcome, Diverged):
+        raise UserError(str(outcome))
+    show(json, outcome.to_json(), str(outcome))
     return 0
 
 
@@ -70,14 +62,14 @@ def evaluate(
     from capsnet.data import open_data
     from capsnet.models.weights import find_model
     from capsnet.training.device import pick_device, pick_precision
-    from capsnet.training.evaluate import check_names
-    from capsnet.training.evaluate import evaluate as run
+    from capsnet.training.evaluation import check_names
+    from capsnet.training.evaluation import evaluate as run
 
     if batch_size < 1:
         raise UserError("batch-size must be at least 1.")
     where = pick_device(device)
     model, card = find_model(weights)
-    data = card["config"]["data"] if data is None else data
+    data = card.data if data is None else data
     stream = open_data(
         data,
         split,
@@ -86,15 +78,14 @@ def evaluate(
         num_samples=num_samples,
         image_size=model.image_shape[1],
         channels=model.image_shape[0],
-        seed=card["config"].get("data_seed", 0),
+        seed=card.data_seed,
     )
-    check_names(card["classes"], stream)
+    check_names(model.task.names, stream)
     result = run(model.to(where), stream, batch_size, pick_precision(precision, where))
     show(
         json,
         {"model": model.name, "weights": weights, "data": data, **result.to_json()},
-        f"{model.name} on {data} ({split}): {result.error_percent:.2f} % error, "
-        f"{result.num_wrong:,} of {result.num_images:,} images wrong.",
+        f"{model.name} on {data} ({split}): {result}.",
     )
     return 0
 
@@ -121,17 +112,13 @@ def predict(
         device: auto, cpu, cuda or cuda:N.
         json: Print the result as one JSON object on the last line.
     """
-    from capsnet.predict import predict_files
+    from capsnet.prediction import predict as run
 
     if not images:
         raise UserError("No picture was given; name one or more PNG or JPG files.")
-    answers = predict_files(images, weights, invert, centre, reconstruct, device)
-    lines = []
-    for answer in answers:
-        ranked = sorted(answer["lengths"].items(), key=lambda item: -item[1])[:3]
-        lengths = "  ".join(f"{name} {length:.3f}" for name, length in ranked)
-        lines.append(f"{answer['file']}: {answer['decision']}   ({lengths})")
-    show(json, {"predictions": answers}, "\n".join(lines))
+    answers = run(images, weights, invert, centre, reconstruct, device)
+    facts = {"predictions": [answer.to_json() for answer in answers]}
+    show(json, facts, "\n".join(map(str, answers)))
     return 0
 
 
@@ -158,16 +145,15 @@ def figure(
     """
     from capsnet.figures import FIGURES, open_figure_data, save_figure
     from capsnet.models.weights import find_model
-    from capsnet.training.evaluate import check_names
+    from capsnet.training.evaluation import check_names
 
     path = out or Path(f"{kind}.png")
     check_png(path)
     model, card = find_model(weights)
-    name = card["config"]["data"] if data is None else data
-    seed = card["config"].get("data_seed", 0)
-    capsules, stream = open_figure_data(kind, model, name, data_folder, seed)
-    check_names(card["classes"], stream)
-    save_figure(FIGURES[kind](capsules, stream, index), path)
+    name = card.data if data is None else data
+    stream = open_figure_data(kind, model, name, data_folder, card.data_seed)
+    check_names(model.task.names, stream)
+    save_figure(FIGURES[kind](model, stream, index), path)
     print(f"Wrote {path}.")
     return 0
 
@@ -182,10 +168,10 @@ def demo(seconds: float = 45.0, out: Path = Path("runs/demo"), json: bool = Fals
         out: Folder for the runs and figures; an earlier demo there is replaced.
         json: Print the result as one JSON object on the last line.
     """
-    from capsnet.experiments.demo import describe, run_demo
+    from capsnet.experiments.demo import run_demo
 
-    result = run_demo(seconds, out)
-    show(json, result, describe(result))
+    made = run_demo(seconds, out)
+    show(json, made.to_json(), str(made))
     return 0
 
 

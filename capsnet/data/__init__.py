@@ -3,7 +3,15 @@
 Usage: stream = capsnet.data.open_data("digits", "train", augment=Augment(shift=2))
 """
 
-from capsnet.data.registry import Entry, SplitName, find_data, list_data, open_data
+from capsnet.data.registry import (
+    Entry,
+    Request,
+    SplitName,
+    find_data,
+    list_data,
+    open_data,
+    register_data,
+)
 from capsnet.data.sets.folders import load_folder
 from capsnet.data.sets.pictures import read_image
 from capsnet.data.sources.locate import cache_folder, locate
@@ -12,17 +20,17 @@ from capsnet.data.splits.split import Split, stratified
 from capsnet.data.streams.affine import AffineStream, CanvasStream
 from capsnet.data.streams.augmentation import Augment
 from capsnet.data.streams.overlap import OverlapStream, bounding_box_overlap
-from capsnet.data.streams.stream import Batch, ImageStream, Plan, Stream
+from capsnet.data.streams.stream import ImageStream, Plan, Stream
 
 __all__ = [
     "AffineStream",
     "Augment",
-    "Batch",
     "CanvasStream",
     "Entry",
     "ImageStream",
     "OverlapStream",
     "Plan",
+    "Request",
     "Split",
     "SplitName",
     "Stream",
@@ -36,5 +44,6 @@ __all__ = [
     "locate",
     "open_data",
     "read_image",
+    "register_data",
     "stratified",
 ]

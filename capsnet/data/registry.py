@@ -1,16 +1,18 @@
 """All data by name: what there is, and how a name becomes a stream on a device.
 
 A row of the table says how to load a split and how to make a stream of it; a new data set is one
-row. `folder:PATH`, or just the path of a folder, is an image folder.
+row, or a function of anyone's with `register_data`. `folder:PATH`, or just the path of a folder,
+is an image folder.
 
 Usage: stream = open_data("mnist", "train", augment=Augment(shift=2), device="cuda")
 """
 
+import inspect
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
 
 import torch
 
@@ -25,7 +27,9 @@ from capsnet.data.streams.affine import AffineStream, CanvasStream
 from capsnet.data.streams.augmentation import Augment
 from capsnet.data.streams.overlap import OverlapStream
 from capsnet.data.streams.stream import ImageStream, Stream
+from capsnet.data.streams.turned import TurnedStream
 from capsnet.errors import UserError, unknown_name
+from capsnet.plugins import load_entry_points
 
 MAX_SIZE = 10_000
 SplitName = Literal["train", "validation", "test"]
@@ -44,6 +48,11 @@ class Request:
     training: bool
 
 
+Load = Callable[[str, Request], Split]
+MakeStream = Callable[[Split, Request], Stream]
+F = TypeVar("F", bound=Load)
+
+
 @dataclass(frozen=True)
 class Entry:
     """A row of the table: what a data set is, and how it is loaded and streamed."""
@@ -52,8 +61,8 @@ class Entry:
     description: str
     licence: str
     needs: str
-    load: Callable[[str, Request], Split] = field(repr=False)
-    stream: Callable[[Split, Request], Stream] = field(repr=False)
+    load: Load = field(repr=False)
+    stream: MakeStream = field(repr=False)
     source: Source | None = field(default=None, repr=False)
 
     @property
@@ -123,11 +132,15 @@ def _warped(split: Split, ask: Request) -> Stream:
     return AffineStream(split, num_samples, ask.image_size or 40)
 
 
+def _turned(split: Split, ask: Request) -> Stream:
+    return TurnedStream(_sample(split, ask), ask.image_size)
+
+
 def _sample(split: Split, ask: Request) -> Split:
     """Take num_samples images, seeded, with the classes' shares kept."""
     if ask.num_samples is None:
         return split
-    return split.subset(stratified(split.labels, ask.num_samples, ask.seed)[1])
+    return split.subset(stratified(split.task.strata(split.labels), ask.num_samples, ask.seed)[1])
 
 
 CC, INSIDE, FETCHED = (
@@ -142,6 +155,7 @@ TABLE = (
     Entry("fashion", "Fashion-MNIST, 28×28", "MIT", FETCHED, _fashion, _centred, FASHION),
     Entry("multimnist", "two overlapping digits, 36×36", CC, "mnist", _mnist, _overlaps, MNIST),
     Entry("multidigits", "two overlapping of the digits, 36×36", CC, INSIDE, _digits, _overlaps),
+    Entry("turned_digits", "the digits, and their angle is asked", CC, INSIDE, _digits, _turned),
     Entry("mnist40", "MNIST placed at random, 40×40", CC, "mnist", _mnist, _placed, MNIST),
     Entry("affnist_style", "affNIST-style warps, 40×40", CC, "mnist", _mnist, _warped, MNIST),
     Entry("affnist", "the original affNIST, 40×40", "none stated", MAT, _affnist, _centred),
@@ -151,13 +165,56 @@ DATA = {entry.name: entry for entry in TABLE}
 FOLDER = Entry("folder:PATH", "pictures in PATH/CLASS", "yours", "a folder", _folder, _as_loaded)
 
 
+def register_data(
+    name: str,
+    /,
+    description: str = "",
+    licence: str = "yours",
+    needs: str = "nothing",
+    stream: MakeStream = _centred,
+) -> Callable[[F], F]:
+    """Make a data set known by a name; use as a decorator of the function that loads it.
+
+    Args:
+        name: What `open_data` and `--data` call it.
+        description: One line on what it is; by default the first of the function's docstring.
+        licence: Under which licence the images are.
+        needs: What a user must have for it.
+        stream: Makes batches of a split, (Split, Request) -> Stream; by default single images that
+            training may move and warp.
+
+    Returns:
+        The decorator, which returns the function as it was. The function is called with "train" or
+        "test" and a `Request` (folder, image_size, seed, …) and returns a `Split`: images uint8
+        [M, C, H, W], labels and their task.
+
+    Example:
+        >>> @register_data("noise")
+        ... def noise(split, ask):
+        ...     images = torch.randint(256, (100, 1, 28, 28), dtype=torch.uint8)
+        ...     return Split(images, torch.arange(100) % 2, ("even", "odd"))
+    """
+
+    def register(load: F) -> F:
+        known = DATA.get(name)
+        if known is not None and known.load.__qualname__ != load.__qualname__:
+            raise UserError(f"Data called '{name}' is registered already; choose another name.")
+        text = description or (inspect.getdoc(load) or name).splitlines()[0]
+        DATA[name] = Entry(name, text, licence, needs, load, stream)
+        return load
+
+    return register
+
+
 def list_data() -> list[Entry]:
     """Return all rows of the table, the image folder last."""
+    load_entry_points()
     return [*DATA.values(), FOLDER]
 
 
 def find_data(name: str, folder: str | Path | None = None) -> tuple[Entry, str | Path | None]:
     """Return the row of a name, and the folder it reads from, if any."""
+    load_entry_points()
     if name in DATA:
         return DATA[name], folder
     path = name.removeprefix("folder:")
@@ -210,7 +267,7 @@ def open_data(
     if holdout and split != "test":
         if holdout >= len(data):
             raise UserError(f"Cannot hold out {holdout} of {len(data)} images; hold out fewer.")
-        rest, held = stratified(data.labels, holdout, seed)
+        rest, held = stratified(data.task.strata(data.labels), holdout, seed)
         data = data.subset(held if split == "validation" else rest)
     return entry.stream(_with_channels(data, channels).to(device), ask)
 
@@ -223,4 +280,4 @@ def _with_channels(split: Split, channels: int | None) -> Split:
     if has != 1 or channels < 1:
         wanted = f"ask for {has}" if has != 1 else "ask for 1 or more"
         raise UserError(f"These images have {has} channels, not {channels}; {wanted}.")
-    return Split(split.images.expand(-1, channels, -1, -1), split.labels, split.classes)
+    return Split(split.images.expand(-1, channels, -1, -1), split.labels, split.task)

@@ -65,7 +65,7 @@ def measure(trained: Trained) -> dict[str, Any]:
     result: dict[str, Any] = {}
     for name, reach in (("affine", None), ("warped", (canvas - size) / 2)):
         stream = AffineStream(placed.split, num_images, canvas, reach)
-        wrong = trained.answers(stream).wrong
+        wrong = trained.answers(stream).misses
         result[f"{name}_error_percent"] = 100 * float(wrong.float().mean())
         result[f"{name}_num_images"] = len(wrong)
     return result

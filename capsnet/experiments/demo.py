@@ -2,7 +2,7 @@
 
 import shutil
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -13,9 +13,11 @@ from capsnet.figures import FIGURES, open_figure_data, save_figure
 from capsnet.files import write_text
 from capsnet.models import list_models
 from capsnet.models.weights import find_model, shipped_path
+from capsnet.tasks import Pairs
 from capsnet.training.config import TrainConfig
-from capsnet.training.evaluate import evaluate
-from capsnet.training.loop import Interrupted, train
+from capsnet.training.evaluation import evaluate
+from capsnet.training.loop import train
+from capsnet.training.outcome import Diverged, Finished, Interrupted
 
 MIN_EPOCHS = 12  # a good classifier also on a machine that is busy with other work
 NUM_IMAGES = 5000
@@ -23,8 +25,54 @@ MARK = ".capsnet-demo"  # in a folder that a demo has made and the next one may 
 RECIPE = TrainConfig(data="digits", batch_size=64, lr=2e-3, schedule="linear", device="cpu")
 
 
-def run_demo(seconds: float, out: Path) -> dict[str, Any]:
-    """Train both for about `seconds`, draw two figures; return all errors and where things are."""
+@dataclass(frozen=True)
+class Shipped:
+    """The error of shipped weights on embedded digits."""
+
+    model: str
+    data: str
+    error_percent: float
+
+
+@dataclass(frozen=True)
+class Demo:
+    """What a demo made: two runs, the errors of what is shipped, and figures."""
+
+    capsnet: Finished
+    cnn: Finished
+    shipped: tuple[Shipped, ...]
+    figures: tuple[Path, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return everything as plain JSON values."""
+        return {
+            "trained": [self.capsnet.to_json(), self.cnn.to_json()],
+            "shipped": [vars(row) for row in self.shipped],
+            "figures": [str(path) for path in self.figures],
+        }
+
+    def __str__(self) -> str:
+        lines = [f"\n{'model':<20}{'test error':>12}{'training':>12}"]
+        for run in (self.capsnet, self.cnn):
+            lines.append(f"{run.model:<20}{run.result.figure:>10.1f} %{run.seconds:>10.0f} s")
+        for row in self.shipped:
+            error = f"{row.error_percent:>10.1f}"
+            lines.append(f"{row.model:<20}{error} %     shipped weights, {row.data}")
+        weights, cnn_weights = self.capsnet.folder, self.cnn.folder
+        return "\n".join(lines) + (
+            f"\n\nFigures: {' and '.join(map(str, self.figures))}"
+            "\n\nTry next:"
+            f"\n  capsnet explore --weights {weights} --cnn-weights {cnn_weights} --open"
+            "      touch its capsules"
+            f"\n  capsnet figure routing --weights {weights}      how the routing decides"
+            f"\n  capsnet predict YOUR.png --weights {weights} --invert --centre"
+            "\n  capsnet train --data YOUR_FOLDER --model capsnet_small     your own pictures"
+            "\n  capsnet train --model capsnet_mnist --data mnist           the paper's network"
+        )
+
+
+def run_demo(seconds: float, out: Path) -> Demo:
+    """Train both for about `seconds`, draw two figures, and test what is shipped."""
     if not (isfinite(seconds) and seconds > 0):
         raise UserError("The training time must be a number of seconds greater than 0.")
     if out.exists() and any(out.iterdir()) and not (out / MARK).exists():
@@ -35,61 +83,42 @@ def run_demo(seconds: float, out: Path) -> dict[str, Any]:
         file=sys.stderr,
     )
     capsnet = train_for("capsnet_small", seconds, out)
-    cnn = train_for("cnn_small", capsnet["seconds"], out)
-    model, _ = find_model(capsnet["folder"])
+    cnn = train_for("cnn_small", capsnet.seconds, out)
+    model, _ = find_model(str(capsnet.folder))
     figures = []
     for kind in ("reconstructions", "perturbation"):
-        capsules, stream = open_figure_data(kind, model, "digits")
-        figures.append(str(out / f"{kind}.png"))
-        save_figure(FIGURES[kind](capsules, stream, 0), Path(figures[-1]))
-    return {"trained": [capsnet, cnn], "shipped": shipped_errors(), "figures": figures}
+        figures.append(out / f"{kind}.png")
+        stream = open_figure_data(kind, model, "digits")
+        save_figure(FIGURES[kind](model, stream, 0), figures[-1])
+    print("Testing the shipped weights.", file=sys.stderr)
+    return Demo(capsnet, cnn, shipped_errors(), tuple(figures))
 
 
-def describe(result: dict[str, Any]) -> str:
-    """Return the errors side by side, and what to try next, as text for people."""
-    lines = [f"\n{'model':<20}{'test error':>12}{'training':>12}"]
-    for row in result["trained"]:
-        lines.append(f"{row['model']:<20}{row['error_percent']:>10.1f} %{row['seconds']:>10.0f} s")
-    for row in result["shipped"]:
-        error = f"{row['error_percent']:>10.1f}"
-        lines.append(f"{row['model']:<20}{error} %     shipped weights, {row['data']}")
-    weights, cnn_weights = (row["folder"] for row in result["trained"])
-    return "\n".join(lines) + (
-        f"\n\nFigures: {' and '.join(result['figures'])}"
-        "\n\nTry next:"
-        f"\n  capsnet explore --weights {weights} --cnn-weights {cnn_weights} --open"
-        "      touch its capsules"
-        f"\n  capsnet figure routing --weights {weights}      how the routing decides"
-        f"\n  capsnet predict YOUR.png --weights {weights} --invert --centre"
-        "\n  capsnet train --data YOUR_FOLDER --model capsnet_small     your own pictures"
-        "\n  capsnet train --model capsnet_mnist --data mnist           the paper's network"
-    )
-
-
-def shipped_errors() -> list[dict[str, Any]]:
+def shipped_errors() -> tuple[Shipped, ...]:
     """Return the test error of all shipped weights: embedded digits, single or overlapping."""
     rows = []
     for name in list_models():
         if shipped_path(name).exists():
             model, card = find_model(name)
-            data = "multidigits" if card["config"]["data"] == "multimnist" else "digits"
-            error = evaluate(model, open_data(data, "test")).error_percent
-            rows.append({"model": name, "data": data, "error_percent": error})
-    return rows
+            data = "multidigits" if isinstance(card.task, Pairs) else "digits"
+            rows.append(Shipped(name, data, evaluate(model, open_data(data, "test")).figure))
+    return tuple(rows)
 
 
-def train_for(model: str, seconds: float, out: Path) -> dict[str, Any]:
+def train_for(model: str, seconds: float, out: Path) -> Finished:
     """Time an epoch, the second, then train a fresh model for as many as fit into `seconds`."""
     probe = run(replace(RECIPE, model=model, epochs=2, out=out / "probe"))
     shutil.rmtree(out / "probe")
-    epochs = max(MIN_EPOCHS, round(seconds * probe["images_per_second"] / NUM_IMAGES))
+    epochs = max(MIN_EPOCHS, round(seconds * probe.images_per_second / NUM_IMAGES))
     return run(replace(RECIPE, model=model, epochs=epochs, out=out / model))
 
 
-def run(config: TrainConfig) -> dict[str, Any]:
+def run(config: TrainConfig) -> Finished:
     """Train in the folder of the config, replacing what is there."""
     shutil.rmtree(config.folder, ignore_errors=True)
-    result = train(config)
-    if isinstance(result, Interrupted):
+    outcome = train(config)
+    if isinstance(outcome, Interrupted):
         raise KeyboardInterrupt
-    return result
+    if isinstance(outcome, Diverged):
+        raise UserError(str(outcome))
+    return outcome

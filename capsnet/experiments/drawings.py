@@ -14,11 +14,10 @@ from capsnet.data import Stream
 from capsnet.figures import open_figure_data, save_figure
 from capsnet.figures.overlap import two_colours
 from capsnet.figures.perturbation import draw_perturbation
-from capsnet.figures.plot import BLUE, GREEN, RED, grid, show, take
+from capsnet.figures.plot import BLUE, GREEN, RED, artist_of, grid, show, take
 from capsnet.figures.routing import draw_routing
-from capsnet.models import CapsNet
+from capsnet.models import Model
 from capsnet.models.weights import find_model
-from capsnet.training.objectives import wrong
 
 SEARCHED = 500  # test pairs among which the columns are found
 COLUMNS = {"right": 6, "wrong": 3, "forced": 3}
@@ -29,18 +28,19 @@ class Drawing(NamedTuple):
 
     weights: str
     kind: str
-    draw: Callable[[CapsNet, Stream, int], Figure]
+    draw: Callable[[Model, Stream, int], Figure]
     caption: str
 
 
 @torch.inference_mode()
-def draw_figure_5(model: CapsNet, stream: Stream, index: int = 0) -> Figure:
+def draw_figure_5(model: Model, stream: Stream, index: int = 0) -> Figure:
     """Draw pairs that are read rightly, pairs that are not, and drawings of a digit not there."""
     batch = take(stream, index, SEARCHED)
-    output = model.eval()(batch.images)
-    guess = output.lengths.topk(2, dim=1).indices
-    failed = wrong(output.lengths, batch.labels)
-    absent = output.lengths.argmin(dim=1)
+    artist, output = artist_of(model), model(batch.images)
+    guess = output.answers.topk(2, dim=1).indices
+    failed = stream.task.misses(output.answers, batch.labels)
+    absent = output.answers.argmin(dim=1)
+    assert batch.parts is not None
     rows = (~failed).nonzero().flatten()
     picks = {
         "right": (rows[: COLUMNS["right"]], batch.labels),
@@ -54,14 +54,14 @@ def draw_figure_5(model: CapsNet, stream: Stream, index: int = 0) -> Figure:
     figure, axes = grid(3, max(1, sum(len(chosen) for chosen, _ in picks.values())), cell=0.9)
     column = 0
     for name, (chosen, classes) in picks.items():
-        drawn = model.reconstruct(output.v[chosen], classes[chosen])
+        drawn = artist.reconstruct(output.v[chosen], classes[chosen])
         for n, picture in zip(chosen.tolist(), drawn, strict=True):
             show(axes[0, column], batch.images[n])
             axes[1, column].imshow(two_colours(batch.parts[n]))
             axes[2, column].imshow(two_colours(picture))
             axes[0, column].set_title(name, fontsize=8, color=colours[name])
             for row, labels in ((1, batch.labels[n]), (2, classes[n])):
-                text = "+".join(stream.classes[k] for k in labels.tolist())
+                text = "+".join(stream.task.names[k] for k in labels.tolist())
                 axes[row, column].set_title(text, fontsize=8)
             column += 1
     for row, text in enumerate(("input", "truth", "drawn")):
@@ -96,7 +96,7 @@ def draw(name: str, folder: Path) -> Path:
     """Write the figure as PNG into a folder."""
     drawing = DRAWINGS[name]
     model, _ = find_model(drawing.weights)
-    capsules, stream = open_figure_data(drawing.kind, model, "digits")
+    stream = open_figure_data(drawing.kind, model, "digits")
     path = folder / f"{name}.png"
-    save_figure(drawing.draw(capsules, stream, 0), path)
+    save_figure(drawing.draw(model, stream, 0), path)
     return path

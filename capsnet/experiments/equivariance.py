@@ -27,7 +27,7 @@ from capsnet.experiments.runner.experiment import Experiment, Trained
 from capsnet.experiments.runner.records import Record, Results, current, values
 from capsnet.experiments.statistics import compare, mean_std
 from capsnet.figures.plot import BLUE, RED
-from capsnet.models import CapsNet, Classifier
+from capsnet.models import Model
 
 STEPS = torch.linspace(-1, 1, 9)  # whole pixels of a shift, which leave the picture sharp
 CENTRE = len(STEPS) // 2
@@ -63,15 +63,13 @@ def change(images: Tensor, kind: str, amount: float) -> Tensor:
     return warp(images, affine_theta(A, shift, size, size), size, contrast)
 
 
-def follow(model: Classifier, images: Tensor, winner: Tensor) -> tuple[Tensor, Tensor]:
+def follow(model: Model, images: Tensor, winner: Tensor) -> tuple[Tensor, Tensor]:
     """Return the vector [N, E] inside the model and the length [N] of class `winner` [N]."""
     output = model(images)
     rows = torch.arange(len(images), device=images.device)
-    if isinstance(model, CapsNet):
-        return output.v[rows, winner], output.lengths[rows, winner]
-    layers = model.get_submodule("layers")
-    assert isinstance(layers, torch.nn.Sequential)
-    return layers[:-1](images).float(), output.lengths[rows, winner]
+    hidden = model.embeds
+    vectors = output.v[rows, winner] if hidden is None else hidden.embed(images)
+    return vectors, output.answers[rows, winner]
 
 
 def path_measures(vectors: Tensor, lengths: Tensor) -> dict[str, Any]:
@@ -109,7 +107,7 @@ def measure(trained: Trained) -> dict[str, Any]:
     num_images = trained.count(NUM_IMAGES)
     plan = {name: x[:num_images] for name, x in stream.plan(None).items()}
     batch = stream.batch(plan)
-    winner = model(batch.images).lengths.argmax(1)
+    winner = model(batch.images).answers.argmax(1)
     right = winner == batch.labels[:, 0]
     images, winner = batch.images[right], winner[right]
     result: dict[str, Any] = {"paths": len(images)}

@@ -29,7 +29,7 @@ from capsnet.experiments.statistics import mean_std
 from capsnet.experiments.tune_multimnist import AFFINE_5
 from capsnet.figures.plot import BLUE, GREEN, ORANGE, PINK, RED
 from capsnet.training.config import TrainConfig
-from capsnet.training.evaluate import pack
+from capsnet.training.evaluation import pack
 
 EPOCHS = 80
 EPOCHS_OURS = 120
@@ -82,7 +82,7 @@ def measure(trained: Trained) -> dict[str, Any]:
     num_pairs = trained.count(TEST_PAIRS)
     stream = OverlapStream(small.split, num_pairs, small.image_shape[1], small.max_shift)
     answers = trained.answers(stream)
-    wrong = answers.wrong.numpy()
+    wrong = answers.misses.numpy()
     overlap = bounding_box_overlap(stream.plan(None)["shift"], stream.split.image_shape[1:])
     return {
         "error_percent": 100 * float(wrong.mean()),

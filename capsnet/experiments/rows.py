@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from capsnet.experiments.runner.records import Record, values
 from capsnet.experiments.statistics import compare, holm, mcnemar, show_p
-from capsnet.training.evaluate import unpack
+from capsnet.training.evaluation import unpack
 
 BASELINE = "baseline CNN"
 R1_PLAIN = "CapsNet, r = 1, no reconstruction"

@@ -22,7 +22,7 @@ from capsnet.experiments.runner.experiment import BATCH, Experiment, Trained
 from capsnet.experiments.runner.records import Results, current, values
 from capsnet.experiments.statistics import compare, mean_std
 from capsnet.figures.plot import BLUE, ORANGE, RED, SKY
-from capsnet.models import CapsNet, Classifier
+from capsnet.models import Model
 from capsnet.training.config import TrainConfig
 
 SEED = 2017
@@ -44,17 +44,16 @@ def recipes(seed: int) -> dict[str, TrainConfig]:
 
 
 @torch.inference_mode()
-def scores(model: Classifier, images: Tensor) -> dict[str, np.ndarray]:
+def scores(model: Model, images: Tensor) -> dict[str, np.ndarray]:
     """Return for each criterion how much images [N, C, H, W] look like a digit, [N]."""
     found: dict[str, list[Tensor]] = {}
     for part in images.split(BATCH):
         output = model(part)
-        if isinstance(model, CapsNet):
-            drawn = model.reconstruct(output.v)
-            error = (drawn - part).square().flatten(1).sum(1)
-            new = {"length": output.lengths.amax(1), "drawing": -error}
+        if (artist := model.draws) is not None:
+            error = (artist.reconstruct(output.v) - part).square().flatten(1).sum(1)
+            new = {"length": output.answers.amax(1), "drawing": -error}
         else:
-            new = {"probability": output.lengths.amax(1), "logit": output.v[..., 0].amax(1)}
+            new = {"probability": output.answers.amax(1), "logit": output.v[..., 0].amax(1)}
         for name, score in new.items():
             found.setdefault(name, []).append(score.double().cpu())
     return {name: torch.cat(x).numpy() for name, x in found.items()}

@@ -16,8 +16,8 @@ from capsnet.experiments.runner.experiment import Experiment, Trained
 from capsnet.experiments.runner.records import Record, Results, current, values
 from capsnet.experiments.statistics import mean_std
 from capsnet.ops import margin_loss
+from capsnet.tasks.labels import present
 from capsnet.training.config import TrainConfig
-from capsnet.training.objectives import present
 
 HOLDOUT = 10_000
 
@@ -72,14 +72,14 @@ def measure(trained: Trained) -> dict[str, Any]:
     """
     stream = trained.stream("validation")
     answers = trained.answers(stream)
-    T = present(answers.labels, trained.model.num_classes)
+    T = present(answers.labels, len(stream.task.names))
     with torch.inference_mode():
-        loss = float(margin_loss(answers.lengths, T))
+        loss = float(margin_loss(answers.answers, T))
     plan = stream.plan(None)
-    wrong = [answers.wrong]
+    wrong = [answers.misses]
     for shift in filter(any, product((-1, 0, 1), repeat=2)):
         moved = torch.tensor(shift, device=stream.device).expand(stream.num_samples, 2)
-        wrong.append(trained.answers(stream, {**plan, "shift": moved}).wrong)
+        wrong.append(trained.answers(stream, {**plan, "shift": moved}).misses)
     error = torch.stack(wrong).double().mean()
     return {"validation_loss": loss, "shifted_error_percent": 100 * float(error)}
 

@@ -1,4 +1,4 @@
-"""Figures of the paper for any trained CapsNet."""
+"""Figures of the paper for any trained model that has the ability: that draws, or can be traced."""
 
 import warnings
 from collections.abc import Callable
@@ -7,16 +7,15 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from capsnet.data import Stream, open_data
-from capsnet.errors import UserError
 from capsnet.figures.overlap import draw_overlap, open_overlaps
 from capsnet.figures.perturbation import draw_perturbation
 from capsnet.figures.reconstructions import draw_reconstructions
 from capsnet.figures.routing import draw_routing
 from capsnet.files import whole_file
-from capsnet.models import CapsNet, Classifier
-from capsnet.training.evaluate import check_fit
+from capsnet.models import Model
+from capsnet.training.evaluation import check_fit
 
-FIGURES: dict[str, Callable[[CapsNet, Stream, int], Figure]] = {
+FIGURES: dict[str, Callable[[Model, Stream, int], Figure]] = {
     "reconstructions": draw_reconstructions,
     "perturbation": draw_perturbation,
     "routing": draw_routing,
@@ -25,11 +24,9 @@ FIGURES: dict[str, Callable[[CapsNet, Stream, int], Figure]] = {
 
 
 def open_figure_data(
-    kind: str, model: Classifier, data: str, folder: Path | None = None, seed: int = 0
-) -> tuple[CapsNet, Stream]:
-    """Return the model as a CapsNet, and the test images a figure shows; the seed chooses them."""
-    if not isinstance(model, CapsNet):
-        raise UserError(f"{model.name} has no capsules to draw; choose a CapsNet.")
+    kind: str, model: Model, data: str, folder: Path | None = None, seed: int = 0
+) -> Stream:
+    """Return the test images that a figure of a model shows; the seed chooses them."""
     channels, size, _ = model.image_shape
     stream: Stream
     if kind == "overlap":
@@ -39,7 +36,7 @@ def open_figure_data(
             data, "test", folder=folder, image_size=size, channels=channels, seed=seed
         )
     check_fit(model, stream)
-    return model, stream
+    return stream
 
 
 def save_figure(figure: Figure, path: Path) -> None:

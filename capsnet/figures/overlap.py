@@ -11,14 +11,14 @@ from torch import Tensor
 
 from capsnet.data import ImageStream, OverlapStream, Stream, open_data
 from capsnet.errors import UserError
-from capsnet.figures.plot import ORANGE, SKY, as_text, grid, show, take
-from capsnet.models import CapsNet
+from capsnet.figures.plot import ORANGE, SKY, artist_of, as_text, grid, show, take
+from capsnet.models import Model
 
 COLUMNS = 12
 
 
 def open_overlaps(
-    model: CapsNet, data: str, folder: Path | None = None, seed: int = 0
+    model: Model, data: str, folder: Path | None = None, seed: int = 0
 ) -> OverlapStream:
     """Return test pairs of any data set on the model's canvas, shifted as far as it has room."""
     channels, size, _ = model.image_shape
@@ -35,20 +35,21 @@ def open_overlaps(
 
 
 @torch.inference_mode()
-def draw_overlap(model: CapsNet, stream: Stream, index: int = 0) -> Figure:
+def draw_overlap(model: Model, stream: Stream, index: int = 0) -> Figure:
     """Draw overlays from number `index` on, both reconstructions in two colours, and the truth."""
     batch = take(stream, index, COLUMNS)
-    model.eval()
+    artist = artist_of(model)
     output = model(batch.images)
-    guess = output.lengths.topk(2, dim=1).indices
-    drawn = model.reconstruct(output.v, guess)
+    guess = output.answers.topk(2, dim=1).indices
+    drawn = artist.reconstruct(output.v, guess)
     figure, axes = grid(3, len(batch.images))
     for n in range(len(batch.images)):
         show(axes[0, n], batch.images[n])
+        assert batch.parts is not None
         axes[1, n].imshow(two_colours(batch.parts[n]))
         axes[2, n].imshow(two_colours(drawn[n]))
         for row, classes in ((1, batch.labels[n]), (2, guess[n])):
-            names = "+".join(stream.classes[k] for k in classes.tolist())
+            names = "+".join(stream.task.names[k] for k in classes.tolist())
             axes[row, n].set_title(as_text(names), fontsize=8)
     for row, text in enumerate(("input", "truth", "drawn")):
         axes[row, 0].set_ylabel(text, fontsize=8)

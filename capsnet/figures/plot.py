@@ -5,8 +5,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from capsnet.data import Batch, Stream
-from capsnet.errors import UserError
+from capsnet.data import Stream
+from capsnet.errors import UserError, require
+from capsnet.models import Draws, Model
+from capsnet.tasks import Batch
 
 # Okabe and Ito's palette: distinguishable under all common colour blindness.
 ORANGE, SKY, GREEN, YELLOW, BLUE, RED, PINK = (
@@ -50,3 +52,8 @@ def take(stream: Stream, index: int, count: int) -> Batch:
         raise UserError(f"There is no image {index}; choose 0 to {stream.num_samples - 1}.")
     plan = stream.plan(None)
     return stream.batch({name: x[index : index + count] for name, x in plan.items()})
+
+
+def artist_of(model: Model) -> Draws:
+    """Return the model, ready to be asked, as one that draws; a UserError if it does not."""
+    return require(model.eval().draws, f"{model.name} draws no pictures; choose one that does.")

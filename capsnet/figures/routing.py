@@ -4,24 +4,26 @@ import torch
 from matplotlib.figure import Figure
 
 from capsnet.data import Stream
+from capsnet.errors import require
 from capsnet.figures.plot import BLUE, ORANGE, as_text, show, take
-from capsnet.models import CapsNet
+from capsnet.models import Model
 
 
 @torch.inference_mode()
-def draw_routing(model: CapsNet, stream: Stream, index: int = 0) -> Figure:
+def draw_routing(model: Model, stream: Stream, index: int = 0) -> Figure:
     """Draw couplings to the winning class by position, and all class lengths, per iteration."""
     batch = take(stream, index, 1)
     model.eval()
-    u = model.primary(batch.images)
-    trace = model.class_caps.trace(u)
-    R, J = len(trace.c), model.num_classes
-    names = [as_text(name) for name in stream.classes]
+    lack = f"{model.name} has no routing to draw; choose a model that can be traced."
+    traced, placed = require(model.traced, lack), require(model.placed, lack)
+    u, trace = placed.primary(batch.images), traced.trace(batch.images)
+    R, J = len(trace.c), trace.c.shape[3]
+    names = [as_text(name) for name in stream.task.names]
     lengths = torch.linalg.vector_norm(trace.v[:, 0], dim=-1)
     winner = int(lengths[-1].argmax())
     # Each position shows the coupling of its capsules, weighted by how active they are.
-    activity = torch.linalg.vector_norm(u[0], dim=-1).view(model.grid)
-    coupling = trace.c[:, 0, :, winner].view(R, *model.grid)
+    activity = torch.linalg.vector_norm(u[0], dim=-1).view(placed.grid)
+    coupling = trace.c[:, 0, :, winner].view(R, *placed.grid)
     maps = (coupling * activity).sum(-1) / activity.sum(-1).clamp(min=1e-9)
 
     figure = Figure(figsize=(2.2 * (R + 1), 4.2), layout="constrained")

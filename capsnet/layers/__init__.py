@@ -1,8 +1,8 @@
-"""Layers over the operations: PrimaryCaps, ClassCaps, Decoder and ConvSequential."""
+"""Layers over the operations: PrimaryCaps, ClassCaps, Decoder and Conv2d."""
 
 from capsnet.layers.class_caps import ClassCaps
-from capsnet.layers.conv import ConvSequential
+from capsnet.layers.conv import Conv2d
 from capsnet.layers.decoder import Decoder
 from capsnet.layers.primary_caps import PrimaryCaps
 
-__all__ = ["ClassCaps", "ConvSequential", "Decoder", "PrimaryCaps"]
+__all__ = ["ClassCaps", "Conv2d", "Decoder", "PrimaryCaps"]

@@ -1,39 +1,43 @@
-"""Layers in sequence, where a convolution and the ReLU after it are computed as one.
+"""A convolution that takes the fastest kernels there are, and can have the ReLU after it inside.
 
-y = ConvSequential(nn.Conv2d(1, 256, 5, padding="same"), nn.ReLU(), nn.Flatten())(images)
+y = Conv2d(1, 256, 9, relu=True)(images)
 """
 
-from itertools import pairwise
+from typing import Any
 
 from torch import Tensor, nn
 
 from capsnet.ops import conv2d
 
 
-class ConvSequential(nn.Sequential):
-    """nn.Sequential, keys of its state included, whose convolutions are `conv2d` with relu.
+class Conv2d(nn.Conv2d):
+    """nn.Conv2d by `capsnet.ops.conv2d`: square kernels, zeros around, no groups or dilation.
 
-    Every convolution keeps the size of its input (an odd square kernel with padding="same") and
-    is followed by a ReLU. Both serve to describe the network; neither is called.
+    relu: max(y, 0) as a part of it. scale: the weight is multiplied by it.
     """
 
-    def __init__(self, *layers: nn.Module) -> None:
-        super().__init__(*layers)
-        for layer, after in pairwise([*self, nn.Identity()]):
-            if isinstance(layer, nn.Conv2d):
-                height, width = layer.kernel_size
-                assert height == width and height % 2 == 1 and layer.padding == "same"
-                assert layer.dilation == (1, 1) and layer.groups == 1
-                assert layer.padding_mode == "zeros" and isinstance(after, nn.ReLU)
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: int,
+        stride: int = 1,
+        padding: int = 0,
+        relu: bool = False,
+        scale: float = 1.0,
+        **options: Any,
+    ) -> None:
+        super().__init__(in_channels, out_channels, kernel_size, stride, padding, **options)
+        self.relu, self.scale = relu, scale
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return what the last layer makes of x [N, C, H, W]."""
-        layers = iter(self)
-        for layer in layers:
-            if isinstance(layer, nn.Conv2d):
-                padding = layer.kernel_size[0] // 2
-                x = conv2d(x, layer.weight, layer.bias, relu=True, padding=padding)
-                next(layers)  # the ReLU
-            else:
-                x = layer(x)
-        return x
+        """Return y [N, O, OH, OW] of x [N, C, H, W]."""
+        weight = self.weight if self.scale == 1 else self.weight * self.scale
+        padding = self.padding[0]
+        assert isinstance(padding, int)
+        return conv2d(x, weight, self.bias, self.stride[0], self.relu, padding)
+
+    def extra_repr(self) -> str:
+        """Say what nn.Conv2d says, and what is added to it."""
+        more = [f"scale={self.scale:g}"] if self.scale != 1 else []
+        return ", ".join([super().extra_repr(), *more, *(["relu"] if self.relu else [])])

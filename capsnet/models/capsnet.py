@@ -10,53 +10,80 @@ import torch
 from torch import Tensor, nn
 
 from capsnet.errors import UserError
-from capsnet.layers import ClassCaps, Decoder, PrimaryCaps
-from capsnet.models.classifier import Classifier, Output, conv_size
-from capsnet.ops import RoutingTrace, conv2d
+from capsnet.layers import ClassCaps, Conv2d, Decoder, PrimaryCaps
+from capsnet.models.abilities import Draws
+from capsnet.models.model import Classifier, Output, Progress, conv_size
+from capsnet.models.registry import register_model
+from capsnet.ops import RoutingTrace, margin_loss, reconstruction_loss
 from capsnet.ops.losses import check_classes
 from capsnet.ops.routing import Backend, Gradient
+from capsnet.options import Iterations, Positive, Size
+from capsnet.tasks import Batch
 
 NO_DECODER = "This model has no decoder; train one with a decoder to see pictures."
+SMALL = {
+    "conv_channels": 32,
+    "conv_kernel": 5,
+    "conv_stride": 2,
+    "primary_types": 16,
+    "primary_kernel": 5,
+    "decoder": (128, 256),
+}
 
 
+@register_model("capsnet_mnist", "The paper's CapsNet for 28×28 digits.")
+@register_model(
+    "capsnet_multimnist",
+    "The paper's CapsNet for two overlapping digits on 36×36.",
+    image_shape=(1, 36, 36),
+)
+@register_model("capsnet_small", "A small CapsNet that trains on a CPU.", **SMALL)
 class CapsNet(Classifier):
     """The paper's network for any image shape, number of classes and capsule sizes.
 
     Options that follow the authors' code instead of the paper (docs/deviations.md):
     routing_bias, primary_routed, leaky, init="authors". decoder=() leaves the decoder out.
+
+    Its loss is the margin loss + reconstruction_weight * squared differences of the pixels;
+    average_classes divides the margin loss by twice the number of classes, as the authors do.
     """
 
-    objective = "margin"
+    head = ("class_caps", "decoder")
 
     def __init__(
         self,
-        image_shape: tuple[int, int, int] = (1, 28, 28),
-        num_classes: int = 10,
+        image_shape: tuple[Size, Size, Size] = (1, 28, 28),
+        num_classes: Size = 10,
         *,
-        conv_channels: int = 256,
-        conv_kernel: int = 9,
-        conv_stride: int = 1,
-        primary_types: int = 32,
-        primary_dim: int = 8,
-        primary_kernel: int = 9,
-        primary_stride: int = 2,
-        class_dim: int = 16,
-        num_iters: int = 3,
-        decoder: tuple[int, ...] = (512, 1024),
+        conv_channels: Size = 256,
+        conv_kernel: Size = 9,
+        conv_stride: Size = 1,
+        primary_types: Size = 32,
+        primary_dim: Size = 8,
+        primary_kernel: Size = 9,
+        primary_stride: Size = 2,
+        class_dim: Size = 16,
+        num_iters: Iterations = 3,
+        decoder: tuple[Size, ...] = (512, 1024),
         gradient: Gradient = "full",
         leaky: bool = False,
         routing_bias: bool = False,
         primary_routed: bool = False,
         init: Literal["torch", "authors"] = "torch",
         backend: Backend = "auto",
+        reconstruction_weight: Positive = 0.0005,
+        average_classes: bool = False,
     ) -> None:
         super().__init__(image_shape, num_classes)
+        self.reconstruction_weight, self.average_classes = reconstruction_weight, average_classes
         grid = [
             conv_size(conv_size(side, conv_kernel, conv_stride), primary_kernel, primary_stride)
             for side in image_shape[1:]
         ]
         self.grid = (grid[0], grid[1], primary_types)  # capsule i = (row, column, type)
-        self.conv = nn.Conv2d(image_shape[0], conv_channels, conv_kernel, conv_stride)
+        side = conv_kernel + (primary_kernel - 1) * conv_stride
+        self.field = (side, conv_stride * primary_stride)  # what a primary capsule sees, in pixels
+        self.conv = Conv2d(image_shape[0], conv_channels, conv_kernel, conv_stride, relu=True)
         self.primary_caps = PrimaryCaps(
             conv_channels,
             primary_types,
@@ -83,18 +110,38 @@ class CapsNet(Classifier):
     def forward(self, images: Tensor) -> Output:
         """Return v [N, J, E] and its lengths [N, J] for images [N, C, H, W]."""
         self.check(images)
-        v = self.class_caps(self.primary(images)).float()
+        v = self.class_caps(self.primary(images))
+        v = v.to(self.class_caps.W.dtype)  # under autocast the lengths are taken in full precision
         return Output(v, torch.linalg.vector_norm(v, dim=-1))
+
+    def loss(self, output: Output, batch: Batch, progress: Progress) -> Tensor:
+        """Return margin loss + reconstruction_weight * SSE, each labelled capsule drawing its part.
+
+        Where the parts are not known, all labelled capsules draw the image together.
+        """
+        T = self.task.table(batch.labels)
+        loss = margin_loss(output.lengths, T, average_classes=self.average_classes)
+        if self.decoder is None or self.reconstruction_weight == 0:
+            return loss
+        if batch.parts is None:
+            pixels, drawn = self.draw(output.v * T.to(output.v.dtype).unsqueeze(-1)), batch.images
+        else:
+            pixels, drawn = self.reconstruct(output.v, batch.labels), batch.parts
+        difference = reconstruction_loss(pixels.to(drawn.dtype), drawn)
+        return loss + self.reconstruction_weight * difference
 
     def primary(self, images: Tensor) -> Tensor:
         """Return the primary capsules u [N, I, D] of images [N, C, H, W]."""
-        conv = self.conv
-        features = conv2d(images, conv.weight, conv.bias, conv.stride[0], relu=True)
-        return self.primary_caps(features)
+        return self.primary_caps(self.conv(images))
 
     def trace(self, images: Tensor) -> RoutingTrace:
         """Return every iteration of the routing between primary and class capsules."""
         return self.class_caps.trace(self.primary(images))
+
+    @property
+    def draws(self) -> Draws | None:
+        """The model itself, if it has a decoder."""
+        return None if self.decoder is None else self
 
     def reconstruct(self, v: Tensor, which: Tensor | Sequence[int] | int | None = None) -> Tensor:
         """Return the pictures [N, C, H, W] that the capsules `which` of v [N, J, E] stand for.
@@ -108,7 +155,13 @@ class CapsNet(Classifier):
             which = torch.linalg.vector_norm(v, dim=-1).argmax(dim=1)
         which = torch.as_tensor(which, device=v.device)
         check_classes(which, self.num_classes)
-        return self.decoder(v, (which.expand(len(v)) if which.dim() == 0 else which).long())
+        return self.decoder(v, (which.expand(v.shape[0]) if which.dim() == 0 else which).long())
+
+    def draw(self, v: Tensor) -> Tensor:
+        """Return the pictures [N, C, H, W] that all capsules of v [N, J, E] draw together."""
+        if self.decoder is None:
+            raise UserError(NO_DECODER)
+        return self.decoder.draw(v)
 
     @torch.no_grad()
     def _init_as_authors(self) -> None:

@@ -1,36 +1,63 @@
 """The convolutional networks that capsules are compared with.
 
-output = CnnBaseline()(images); output.lengths are the class probabilities.
+output = CnnBaseline()(images); output.answers are the class probabilities.
 """
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
-from capsnet.layers import ConvSequential
-from capsnet.models.classifier import Classifier, Output, conv_size
+from capsnet.layers import Conv2d
+from capsnet.models.model import Classifier, Output, Progress, conv_size
+from capsnet.models.registry import register_model
+from capsnet.options import Share, Size
+from capsnet.tasks import Batch
 
 
-class CnnBaseline(Classifier):
-    """The paper's MNIST baseline: conv 5×5 of 256, 256, 128 channels, FC 328, 192, softmax."""
+class Cnn(Classifier):
+    """Abstract: layers in sequence, the last of which gives one logit for each class."""
 
-    objective = "cross_entropy"
+    layers: nn.Sequential
+
+    def forward(self, images: Tensor) -> Output:
+        """Return logits as v [N, J, 1] and softmax probabilities as answers [N, J]."""
+        self.check(images)
+        logits = self.layers(images).to(self.layers[-1].weight.dtype)
+        return Output(logits.unsqueeze(-1), logits.softmax(dim=1))
+
+    def loss(self, output: Output, batch: Batch, progress: Progress) -> Tensor:
+        """Return the softmax cross-entropy; with L labels, each has the probability 1 / L."""
+        T = self.task.table(batch.labels)
+        T = T / T.sum(dim=1, keepdim=True).clamp(min=1)
+        return F.cross_entropy(output.v.squeeze(-1), T.to(output.v.dtype))
+
+    def embed(self, images: Tensor) -> Tensor:
+        """Return the last hidden features [N, F]."""
+        return self.layers[:-1](images).to(self.layers[-1].weight.dtype)
+
+
+@register_model("cnn_baseline")
+class CnnBaseline(Cnn):
+    """The paper's baseline CNN for MNIST.
+
+    Conv 5×5 of 256, 256, 128 channels, FC 328, 192, softmax.
+    """
+
+    head = ("layers.12",)
 
     def __init__(
         self,
-        image_shape: tuple[int, int, int] = (1, 28, 28),
-        num_classes: int = 10,
+        image_shape: tuple[Size, Size, Size] = (1, 28, 28),
+        num_classes: Size = 10,
         *,
-        dropout: float = 0.5,
+        dropout: Share = 0.5,
     ) -> None:
         super().__init__(image_shape, num_classes)
         c, h, w = image_shape
-        self.layers = ConvSequential(
-            nn.Conv2d(c, 256, 5, padding="same"),
-            nn.ReLU(),
-            nn.Conv2d(256, 256, 5, padding="same"),
-            nn.ReLU(),
-            nn.Conv2d(256, 128, 5, padding="same"),
-            nn.ReLU(),
+        self.layers = nn.Sequential(
+            *conv_relu(c, 256, 5),
+            *conv_relu(256, 256, 5),
+            *conv_relu(256, 128, 5),
             nn.Flatten(),
             nn.Linear(128 * h * w, 328),
             nn.ReLU(),
@@ -40,29 +67,25 @@ class CnnBaseline(Classifier):
             nn.Linear(192, num_classes),
         )
 
-    def forward(self, images: Tensor) -> Output:
-        """Return logits as v [N, J, 1] and softmax probabilities as lengths [N, J]."""
-        self.check(images)
-        logits = self.layers(images).float()
-        return Output(logits.unsqueeze(-1), logits.softmax(dim=1))
 
+@register_model("cnn_multimnist")
+class CnnMultiMnist(Cnn):
+    """The paper's baseline CNN for MultiMNIST.
 
-class CnnMultiMnist(Classifier):
-    """The paper's MultiMNIST baseline: conv 9×9×512, conv 5×5×256, pooled, FC 1024, sigmoids."""
+    Conv 9×9×512, conv 5×5×256, pooled, FC 1024, sigmoids.
+    """
 
-    objective = "binary_cross_entropy"
+    head = ("layers.9",)
 
     def __init__(
-        self, image_shape: tuple[int, int, int] = (1, 36, 36), num_classes: int = 10
+        self, image_shape: tuple[Size, Size, Size] = (1, 36, 36), num_classes: Size = 10
     ) -> None:
         super().__init__(image_shape, num_classes)
         c, h, w = image_shape
-        self.layers = ConvSequential(
-            nn.Conv2d(c, 512, 9, padding="same"),
-            nn.ReLU(),
+        self.layers = nn.Sequential(
+            *conv_relu(c, 512, 9),
             nn.MaxPool2d(2),
-            nn.Conv2d(512, 256, 5, padding="same"),
-            nn.ReLU(),
+            *conv_relu(512, 256, 5),
             nn.MaxPool2d(2),
             nn.Flatten(),
             nn.Linear(256 * conv_size(h, 4, 4) * conv_size(w, 4, 4), 1024),
@@ -71,34 +94,42 @@ class CnnMultiMnist(Classifier):
         )
 
     def forward(self, images: Tensor) -> Output:
-        """Return logits as v [N, J, 1] and one probability per class as lengths [N, J]."""
-        self.check(images)
-        logits = self.layers(images).float()
-        return Output(logits.unsqueeze(-1), torch.sigmoid(logits))
+        """Return logits as v [N, J, 1] and one probability per class as answers [N, J]."""
+        logits = super().forward(images).v
+        return Output(logits, torch.sigmoid(logits.squeeze(-1)))
+
+    def loss(self, output: Output, batch: Batch, progress: Progress) -> Tensor:
+        """Return the sigmoid cross-entropy, summed over classes and averaged over the batch."""
+        logits = output.v.squeeze(-1)
+        T = self.task.table(batch.labels).to(logits.dtype)
+        loss = F.binary_cross_entropy_with_logits(logits, T, reduction="sum")
+        return loss / max(logits.shape[0], 1)
 
 
-class CnnSmall(Classifier):
-    """A small CNN to show beside `capsnet_small`: two convolutions, one hidden layer, softmax."""
+@register_model("cnn_small")
+class CnnSmall(Cnn):
+    """A small CNN to compare capsnet_small with.
 
-    objective = "cross_entropy"
+    Two convolutions, one hidden layer, softmax.
+    """
+
+    head = ("layers.10",)
 
     def __init__(
         self,
-        image_shape: tuple[int, int, int] = (1, 28, 28),
-        num_classes: int = 10,
+        image_shape: tuple[Size, Size, Size] = (1, 28, 28),
+        num_classes: Size = 10,
         *,
-        channels: int = 32,
-        dropout: float = 0.2,
+        channels: Size = 32,
+        dropout: Share = 0.2,
     ) -> None:
         super().__init__(image_shape, num_classes)
         c, h, w = image_shape
         pooled = conv_size(h, 4, 4) * conv_size(w, 4, 4)
-        self.layers = ConvSequential(
-            nn.Conv2d(c, channels, 5, padding="same"),
-            nn.ReLU(),
+        self.layers = nn.Sequential(
+            *conv_relu(c, channels, 5),
             nn.MaxPool2d(2),
-            nn.Conv2d(channels, 2 * channels, 5, padding="same"),
-            nn.ReLU(),
+            *conv_relu(channels, 2 * channels, 5),
             nn.MaxPool2d(2),
             nn.Flatten(),
             nn.Linear(2 * channels * pooled, 128),
@@ -107,8 +138,11 @@ class CnnSmall(Classifier):
             nn.Linear(128, num_classes),
         )
 
-    def forward(self, images: Tensor) -> Output:
-        """Return logits as v [N, J, 1] and softmax probabilities as lengths [N, J]."""
-        self.check(images)
-        logits = self.layers(images).float()
-        return Output(logits.unsqueeze(-1), logits.softmax(dim=1))
+
+def conv_relu(in_channels: int, out_channels: int, kernel: int) -> tuple[nn.Module, nn.Module]:
+    """Return a convolution that keeps the size, ReLU inside, and the place of the ReLU.
+
+    The place keeps the numbers of the layers in saved weights.
+    """
+    conv = Conv2d(in_channels, out_channels, kernel, padding=kernel // 2, relu=True)
+    return conv, nn.Identity()

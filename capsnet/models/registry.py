@@ -1,15 +1,26 @@
-"""The one list of models. A new one is a class in its own file and a line here."""
+"""Models by name: presets of classes, those of the package and anyone's.
+
+@register_model("my_net")
+class MyNet(Model): …
+
+model = create_model("my_net", width=16)
+"""
 
 import inspect
-from dataclasses import dataclass, field
-from typing import Any, Literal, get_args, get_origin
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_type_hints, overload
 
 from capsnet.errors import UserError, unknown_name
-from capsnet.models.capsnet import CapsNet
-from capsnet.models.classifier import Classifier
-from capsnet.models.cnn import CnnBaseline, CnnMultiMnist, CnnSmall
+from capsnet.models.model import Model
+from capsnet.options import check_values
+from capsnet.plugins import load_entry_points
 
-LARGEST = 1 << 31  # what a size may be
+if TYPE_CHECKING:
+    from capsnet.models.capsnet import CapsNet
+
+M = TypeVar("M", bound=type[Model])
 
 
 @dataclass(frozen=True)
@@ -17,96 +28,142 @@ class ModelEntry:
     """A named model: its class, the options that make it, and what it is."""
 
     name: str
-    model: type[Classifier]
+    model: type[Model]
     description: str
-    options: dict[str, Any] = field(default_factory=dict)
+    options: dict[str, Any]
+
+    def hints(self) -> dict[str, Any]:
+        """Return what each of its options may be."""
+        return get_type_hints(self.model.__init__, include_extras=True)
+
+    def parameters(self) -> dict[str, inspect.Parameter]:
+        """Return its options as they stand in the signature."""
+        return dict(inspect.signature(self.model).parameters)
 
 
-_SMALL = {
-    "conv_channels": 32,
-    "conv_kernel": 5,
-    "conv_stride": 2,
-    "primary_types": 16,
-    "primary_kernel": 5,
-    "decoder": (128, 256),
-}
-_MODELS = {
-    entry.name: entry
-    for entry in (
-        ModelEntry("capsnet_mnist", CapsNet, "The paper's CapsNet for 28×28 digits."),
-        ModelEntry(
-            "capsnet_multimnist",
-            CapsNet,
-            "The paper's CapsNet for two overlapping digits on 36×36.",
-            {"image_shape": (1, 36, 36)},
-        ),
-        ModelEntry("capsnet_small", CapsNet, "A small CapsNet that trains on a CPU.", _SMALL),
-        ModelEntry("cnn_baseline", CnnBaseline, "The paper's baseline CNN for MNIST."),
-        ModelEntry("cnn_multimnist", CnnMultiMnist, "The paper's baseline CNN for MultiMNIST."),
-        ModelEntry("cnn_small", CnnSmall, "A small CNN to compare capsnet_small with."),
-    )
-}
+_MODELS: dict[str, ModelEntry] = {}
+
+
+def register_model(name: str, /, description: str = "", **options: Any) -> Callable[[M], M]:
+    """Make a model known by a name; use as a decorator of its class.
+
+    Args:
+        name: What `create_model` and `--model` call it.
+        description: One line on what it is; by default the first of the class's docstring.
+        **options: Options of the class that this name sets; a class can have several names.
+
+    Returns:
+        The decorator, which returns the class as it was.
+
+    Example:
+        >>> @register_model("my_net", width=16)
+        ... class MyNet(capsnet.Model): ...
+    """
+
+    def register(model: M) -> M:
+        if not (isinstance(model, type) and issubclass(model, Model)):
+            raise UserError(f"{model!r} is no capsnet.Model; derive {name} from it.")
+        known = _MODELS.get(name)
+        if known is not None and known.model.__qualname__ != model.__qualname__:
+            raise UserError(f"A model called '{name}' is registered already; choose another name.")
+        text = description or (inspect.getdoc(model) or name).splitlines()[0]
+        _MODELS[name] = ModelEntry(name, model, text, options)
+        return model
+
+    return register
+
+
+@cache
+def _load() -> None:
+    """Import the models of the package and of other packages, once."""
+    import capsnet.models
+
+    assert capsnet.models
+    load_entry_points()
 
 
 def list_models() -> list[str]:
-    """Return the names that `create_model` knows."""
+    """Return the names of all models that `create_model` knows.
+
+    Example:
+        >>> "capsnet_mnist" in list_models()
+        True
+    """
+    _load()
     return sorted(_MODELS)
 
 
 def model_entry(name: str) -> ModelEntry:
     """Return what is known of the model `name`; a UserError with the nearest match if nothing."""
+    _load()
     if name not in _MODELS:
         raise unknown_name("model", name, _MODELS)
     return _MODELS[name]
 
 
-def create_model(name: str, /, pretrained: bool = False, **options: Any) -> Classifier:
-    """Build the model `name`; options override its preset.
+@overload
+def create_model(
+    name: Literal["capsnet_mnist", "capsnet_multimnist", "capsnet_small"],
+    /,
+    pretrained: bool = False,
+    **options: Any,
+) -> "CapsNet": ...
 
-    pretrained: with the shipped weights, and with the options those were trained with.
+
+@overload
+def create_model(name: str, /, pretrained: bool = False, **options: Any) -> Model: ...
+
+
+def create_model(name: str, /, pretrained: bool = False, **options: Any) -> Model:
+    """Build a model by its name.
+
+    Args:
+        name: One of `list_models()`.
+        pretrained: With the shipped weights, and with the options those were trained with. Where
+            `num_classes` or `image_shape` are others, the trunk is kept and the head is new.
+        **options: Options of the model, which override its preset; `image_shape` (C, H, W) and
+            `num_classes` (or `ranges`, of a model that tells numbers) are options of all.
+
+    Returns:
+        A `capsnet.Model`: images [N, C, H, W] in [0, 1] -> Output(v [N, J, E], answers [N, J]).
+
+    Example:
+        >>> model = create_model("capsnet_small", num_classes=5)
+        >>> model(torch.rand(2, 1, 28, 28)).v.shape
+        torch.Size([2, 5, 16])
     """
     entry = model_entry(name)
-    known = inspect.signature(entry.model).parameters
-    for option, value in options.items():
+    known = entry.parameters()
+    for option in options:
         if option not in known:
             raise unknown_name(f"option of {name}", option, known)
-        _check_value(option, value, known[option])
-    if pretrained:
-        from capsnet.models.weights import load_tensors, plain_options, set_weights, shipped
+    check_values(entry.hints(), options, "The option {}".format)
+    if not pretrained:
+        return _build(entry, options)
+    from capsnet.models.weights import read_weights, set_weights, shipped
 
-        path = shipped(name)
-        tensors, card = load_tensors(path)
-        options = {**plain_options(card["options"]), **options}
-    options = {**entry.options, **options}
-    model = entry.model(**options)
-    model.name, model.options = name, options
-    if pretrained:
-        set_weights(model, tensors, path)
+    path = shipped(name)
+    tensors, card = read_weights(path)
+    model = _build(entry, {**card.options, **options})
+    new_head = any(
+        x != _sizes(card.options, entry, option)
+        for option, x in options.items()
+        if option in ("image_shape", "num_classes", "ranges")
+    )
+    set_weights(model, tensors, path, keep_head=not new_head)
+    if not new_head and card.task is not None:
+        model.set_task(card.task)
     return model
 
 
-def _check_value(option: str, value: Any, known: inspect.Parameter) -> None:
-    """Raise a UserError unless the value is of the kind the option has by default."""
-    default = known.default
-    if get_origin(known.annotation) is Literal:
-        if value not in get_args(known.annotation):
-            raise unknown_name(option, str(value), get_args(known.annotation))
-        return
-    wanted = (int, float) if isinstance(default, float) else type(default)
-    if not isinstance(value, wanted) or isinstance(value, bool) != isinstance(default, bool):
-        raise UserError(f"The option {option} cannot be {value!r}; give a value like {default!r}.")
-    numbers = value if isinstance(value, tuple) else (value,)
-    if isinstance(value, tuple) and not all(type(x) is int for x in value):
-        raise UserError(f"The option {option} cannot be {value!r}; give whole numbers.")
-    if isinstance(value, tuple) and option == "image_shape" and len(value) != 3:
-        raise UserError(f"The option {option} cannot be {value!r}; give (channels, height, width).")
-    if isinstance(default, float) and not 0 <= value < 1:
-        raise UserError(f"The option {option} cannot be {value!r}; use 0 or more, less than 1.")
-    if (
-        isinstance(default, int | tuple)
-        and not isinstance(default, bool)
-        and not 1 <= min(numbers, default=1) <= max(numbers, default=1) < LARGEST
-    ):
-        raise UserError(
-            f"The option {option} cannot be {value!r}; use numbers from 1 on, below {LARGEST:,}."
-        )
+def _sizes(trained_with: dict[str, Any], entry: ModelEntry, option: str) -> Any:
+    """Return an option as the shipped weights have it."""
+    default = entry.parameters()[option].default
+    return trained_with.get(option, entry.options.get(option, default))
+
+
+def _build(entry: ModelEntry, options: dict[str, Any]) -> Model:
+    options = {**entry.options, **options}
+    model = entry.model(**options)
+    model.name, model.options = entry.name, options
+    return model

@@ -4,6 +4,7 @@ save_weights(model, path, card); model, card = load_weights(path)
 """
 
 import json
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,9 @@ from torch import Tensor
 
 from capsnet.errors import UserError
 from capsnet.files import whole_file
-from capsnet.models.classifier import Classifier
+from capsnet.models.model import Model
 from capsnet.models.registry import create_model, model_entry
+from capsnet.tasks import OneLabel, Pairs, Task, task_from_json
 
 WEIGHTS = "weights.safetensors"  # in the folder of a finished run
 HEADER = "capsnet"  # the key of our JSON among the metadata of the file
@@ -55,7 +57,59 @@ def shipped_path(name: str) -> Path:
     return Path(__file__).parent.parent / "assets" / "weights" / f"{name}.safetensors"
 
 
-def find_model(where: str) -> tuple[Classifier, dict[str, Any]]:
+@dataclass(frozen=True)
+class Card:
+    """What stands in the header of weights: which model, what it was trained on, what came out.
+
+    task and config are None in weights that were saved without a run.
+    """
+
+    model: str
+    options: dict[str, Any]
+    task: Task | None = None
+    config: dict[str, Any] | None = None  # the settings of the run, as TrainConfig.to_json
+    result: dict[str, Any] = field(default_factory=dict)
+    versions: dict[str, Any] = field(default_factory=dict)
+    more: dict[str, Any] = field(default_factory=dict)  # where it comes from, if that is known
+
+    @property
+    def data(self) -> str:
+        """The name of the data set that it was trained on."""
+        return str((self.config or {})["data"])
+
+    @property
+    def data_seed(self) -> int:
+        """The seed of the choice of images."""
+        return int((self.config or {}).get("data_seed", 0))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the card as plain JSON values."""
+        facts = {"model": self.model, "options": self.options}
+        if self.task is not None:
+            facts |= {"task": self.task.to_json(), "classes": self.task.names}
+        if self.config is not None:
+            facts["config"] = self.config
+        named = {"result": self.result, "versions": self.versions}
+        return {**facts, **{name: x for name, x in named.items() if x}, **self.more}
+
+    @classmethod
+    def from_json(cls, facts: dict[str, Any]) -> "Card":
+        """Return the card that `to_json` wrote, now or before tasks had names."""
+        facts = dict(facts)
+        config, classes = facts.pop("config", None), facts.pop("classes", None)
+        told = facts.pop("task", None)
+        task: Task | None = None
+        if told is not None:
+            task = task_from_json(told)
+        elif classes is not None:
+            overlap = config is not None and config["data"] in ("multimnist", "multidigits")
+            task = (Pairs if overlap else OneLabel)(tuple(classes))
+        options = plain_options(facts.pop("options"))
+        named = {name: facts.pop(name, {}) for name in ("result", "versions")}
+        return cls(facts.pop("model"), options, task, config, **named, more=facts)
+
+
+def find_model(where: str) -> tuple[Model, Card]:
     """Return model and card from the folder of a run, a weights file or a shipped model's name."""
     path = Path(where)
     if path.is_dir():
@@ -69,7 +123,7 @@ def find_model(where: str) -> tuple[Classifier, dict[str, Any]]:
             raise UserError(f"There is no file or folder {where}; train a model first.")
         path = shipped(where)
     model, card = load_weights(path)
-    if not {"config", "classes"} <= card.keys():
+    if card.config is None or card.task is None:
         raise UserError(f"{path} does not say what it was trained on; give weights of a run.")
     return model, card
 
@@ -83,32 +137,52 @@ def shipped(name: str) -> Path:
 
 
 def save_weights(
-    model: Classifier, path: Path, card: dict[str, Any], dtype: torch.dtype | None = None
+    model: Model, path: Path, card: Card | None = None, dtype: torch.dtype | None = None
 ) -> None:
-    """Write the model's weights with a card: what they were trained on and what came out."""
+    """Write the model's weights with a card; by default one that says the model alone."""
     tensors = {k: x if dtype is None else x.to(dtype) for k, x in model.state_dict().items()}
-    save_tensors(path, tensors, {"model": model.name, "options": model.options, **card})
+    save_tensors(path, tensors, (card or Card(model.name, model.options)).to_json())
 
 
-def load_weights(path: Path) -> tuple[Classifier, dict[str, Any]]:
-    """Rebuild the model that a weights file belongs to; returns it with its card."""
-    tensors, card = load_tensors(path)
-    if "model" not in card or not isinstance(card.get("options"), dict):
+def read_weights(path: Path) -> tuple[dict[str, Tensor], Card]:
+    """Return the tensors and the card of a weights file."""
+    tensors, facts = load_tensors(path)
+    if "model" not in facts or not isinstance(facts.get("options"), dict):
         raise UserError(f"{path} holds no model; give the weights.safetensors of a run.")
-    model = create_model(card["model"], **plain_options(card["options"]))
+    try:
+        return tensors, Card.from_json(facts)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise UserError(f"The card in {path} is damaged ({error}); use another copy.") from error
+
+
+def load_weights(path: Path) -> tuple[Model, Card]:
+    """Rebuild the model that a weights file belongs to; returns it with its card."""
+    tensors, card = read_weights(path)
+    model = create_model(card.model, **card.options)
     set_weights(model, tensors, path)
+    if card.task is not None:
+        model.set_task(card.task)
     return model, card
 
 
-def set_weights(model: Classifier, tensors: dict[str, Tensor], path: Path) -> None:
-    """Load tensors into the model; a UserError if they are those of another one."""
-    own = {name: x.shape for name, x in model.state_dict().items()}
-    if own != {name: x.shape for name, x in tensors.items()}:
+def set_weights(
+    model: Model, tensors: dict[str, Tensor], path: Path, keep_head: bool = True
+) -> None:
+    """Load tensors into the model; a UserError if they are those of another one.
+
+    Without `keep_head` those of its head are left as they are.
+    """
+    own = model.state_dict()
+    if not keep_head:
+        heads = tuple(f"{name}." for name in model.head)
+        tensors = {name: x for name, x in tensors.items() if not name.startswith(heads)}
+        own = {name: x for name, x in own.items() if not name.startswith(heads)}
+    if {k: x.shape for k, x in own.items()} != {k: x.shape for k, x in tensors.items()}:
         raise UserError(
             f"{path} holds the weights of another model than {model.name} with these options; "
             "give the model and options it was trained with."
         )
-    model.load_state_dict({name: x.float() for name, x in tensors.items()})
+    model.load_state_dict({k: x.to(own[k].dtype) for k, x in tensors.items()}, strict=keep_head)
 
 
 def plain_options(options: dict[str, Any]) -> dict[str, Any]:

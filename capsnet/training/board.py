@@ -9,8 +9,9 @@ from torch import Tensor, nn
 
 from capsnet.data import Stream
 from capsnet.errors import UserError
-from capsnet.models import CapsNet, Classifier
+from capsnet.models import Model
 from capsnet.training.config import TrainConfig
+from capsnet.training.outcome import Epoch
 
 NUM_IMAGES = 8
 
@@ -18,7 +19,7 @@ NUM_IMAGES = 8
 class Board:
     """Use as a context; does nothing unless the config asks for TensorBoard."""
 
-    def __init__(self, config: TrainConfig, model: Classifier, stream: Stream) -> None:
+    def __init__(self, config: TrainConfig, model: Model, stream: Stream) -> None:
         self.config, self.model, self.stream = config, model, stream
         self.writer: Any = None
 
@@ -39,7 +40,7 @@ class Board:
                 ) from error
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # the tracer's, about shapes that never change
-                self.writer.add_graph(_Lengths(self.model), self._images())
+                self.writer.add_graph(_Answers(self.model), self._images())
         return self
 
     def __exit__(
@@ -51,31 +52,31 @@ class Board:
         if self.writer is not None:
             self.writer.close()
 
-    def epoch(self, line: dict[str, Any]) -> None:
+    def epoch(self, epoch: Epoch) -> None:
         """Write the numbers of an epoch, and what the model makes of a few images."""
         if self.writer is None:
             return
-        for name, value in line.items():
+        for name, value in epoch.to_json(self.model.task.metric).items():
             if name != "epoch":
-                self.writer.add_scalar(name, value, line["epoch"])
+                self.writer.add_scalar(name, value, epoch.epoch)
         images = self._images()
-        self.writer.add_images("input", images, line["epoch"])
-        if isinstance(self.model, CapsNet) and self.model.decoder is not None:
+        self.writer.add_images("input", images, epoch.epoch)
+        if (artist := self.model.draws) is not None:
             with torch.no_grad():
-                pictures = self.model.reconstruct(self.model(images).v)
-            self.writer.add_images("reconstruction", pictures, line["epoch"])
+                pictures = artist.reconstruct(self.model(images).v)
+            self.writer.add_images("reconstruction", pictures, epoch.epoch)
 
     def _images(self) -> Tensor:
         plan = self.stream.plan(None)
         return self.stream.batch({name: x[:NUM_IMAGES] for name, x in plan.items()}).images
 
 
-class _Lengths(nn.Module):
+class _Answers(nn.Module):
     """The model as the graph writer wants it: tensor in, tensor out."""
 
-    def __init__(self, model: Classifier) -> None:
+    def __init__(self, model: Model) -> None:
         super().__init__()
         self.model = model
 
     def forward(self, images: Tensor) -> Tensor:
-        return self.model(images).lengths
+        return self.model(images).answers

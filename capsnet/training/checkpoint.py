@@ -6,7 +6,6 @@ versions are JSON in the file's header, so that both are replaced in one move.
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -16,6 +15,7 @@ from capsnet.errors import UserError
 from capsnet.models.weights import load_tensors, save_tensors, set_weights
 from capsnet.provenance import versions
 from capsnet.training.config import TrainConfig, differences
+from capsnet.training.outcome import Epoch
 from capsnet.training.step import TrainStep
 
 CHECKPOINT = "checkpoint.safetensors"
@@ -29,7 +29,7 @@ class Position:
     epoch: int = 0
     step: int = 0  # within the epoch
     seconds: float = 0.0
-    history: list[dict[str, Any]] = field(default_factory=list)
+    history: list[Epoch] = field(default_factory=list)
 
 
 def save_checkpoint(folder: Path, step: TrainStep, config: TrainConfig, position: Position) -> None:
@@ -43,14 +43,15 @@ def save_checkpoint(folder: Path, step: TrainStep, config: TrainConfig, position
     tensors["random.cpu"] = torch.get_rng_state()
     if step.cuda:
         tensors["random.cuda"] = torch.cuda.get_rng_state(step.device)
+    metric = step.model.task.metric
     record = {
         "config": config.to_json(),
         "device": step.device.type,
-        "data": describe(step.stream),
+        "data": data_in_words(step.stream),
         "epoch": position.epoch,
         "step": position.step,
         "seconds": position.seconds,
-        "history": position.history,
+        "history": [epoch.to_json(metric) for epoch in position.history],
         "versions": versions(),
     }
     save_tensors(folder / CHECKPOINT, tensors, record)
@@ -73,7 +74,7 @@ def load_checkpoint(folder: Path, step: TrainStep, config: TrainConfig) -> Posit
             f"The run in {folder} was made on {there}, not on {here}; "
             f"resume it with --device {there}, or choose another --out."
         )
-    now = describe(step.stream)
+    now = data_in_words(step.stream)
     before = record.get("data", now)
     if before != now:
         raise UserError(
@@ -95,9 +96,10 @@ def load_checkpoint(folder: Path, step: TrainStep, config: TrainConfig) -> Posit
     torch.set_rng_state(tensors["random.cpu"])
     if step.cuda and "random.cuda" in tensors:
         torch.cuda.set_rng_state(tensors["random.cuda"], step.device)
-    return Position(record["epoch"], record["step"], record["seconds"], record["history"])
+    history = [Epoch.from_json(line, step.model.task.metric) for line in record["history"]]
+    return Position(record["epoch"], record["step"], record["seconds"], history)
 
 
-def describe(stream: Stream) -> str:
+def data_in_words(stream: Stream) -> str:
     """Return what must not change about the data of a run, in words."""
-    return f"{stream.num_samples:,} images of {', '.join(stream.classes)}"
+    return f"{stream.num_samples:,} images of {', '.join(stream.task.names)}"

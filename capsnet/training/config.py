@@ -5,95 +5,140 @@ train(TrainConfig(model="capsnet_small", data="digits", epochs=20))
 
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, get_type_hints
+
+from annotated_types import Ge, Gt, Le, Lt
 
 from capsnet.errors import UserError
+from capsnet.options import LARGEST_SETTING as LARGEST
+from capsnet.options import Positive, Share, check_values
 
 # Settings that say where a run is made, not what it is; its continuation may have others.
-WHERE = {"resume", "device", "out", "data_folder", "tensorboard", "checkpoint_seconds"}
+WHERE = {"resume", "device", "out", "data_folder", "plugin", "tensorboard", "checkpoint_seconds"}
 
-LARGEST = 1e12  # what any setting may be
 LOWEST_LR = 1e-6  # of the paper's schedule
+Whole = Annotated[int, Ge(0), Lt(LARGEST)]
+Count = Annotated[int, Ge(1), Lt(LARGEST)]
+Seed = Annotated[int, Ge(0), Lt(2**32)]
+
+# How the settings are shown to people.
+GROUPS = {
+    "what is trained": ("model", "options", "plugin", "reconstruction_weight", "average_classes"),
+    "on what": (
+        "data",
+        "data_folder",
+        "num_samples",
+        "image_size",
+        "channels",
+        "holdout",
+        "final_split",
+        "data_seed",
+    ),
+    "how long, and how": (
+        "epochs",
+        "batch_size",
+        "seed",
+        "stop_at_error",
+        "lr",
+        "schedule",
+        "lr_decay",
+        "lr_decay_steps",
+        "warmup_steps",
+        "averaging",
+        "weight_decay",
+    ),
+    "augmentation": ("shift", "rotate", "scale", "shear", "elastic", "contrast"),
+    "where": (
+        "out",
+        "resume",
+        "device",
+        "precision",
+        "compile",
+        "tensorboard",
+        "checkpoint_seconds",
+    ),
+}
 
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """Train a model; the test set is read once, at the end.
+    """Everything that determines a run; each setting says beside its name what it may be.
 
-    Example: capsnet train --model capsnet_small --data digits --epochs 20
+    Example: TrainConfig(model="capsnet_small", data="digits", epochs=20)
     """
 
     model: str = "capsnet_mnist"
     """Name of the model ('capsnet models' lists them)."""
-    data: str = "mnist"
-    """Name of the data set ('capsnet data list'), or a folder of images root/CLASS/*.png."""
-    out: Path | None = None
-    """Folder of the run; by default runs/MODEL-DATA-seedSEED."""
-    resume: bool = False
-    """Continue the run in the folder, on the same kind of device, as if it had never stopped."""
     options: tuple[str, ...] = ()
     """Options of the model as NAME=VALUE, e.g. num_iters=1 leaky=True 'decoder=()'."""
-
-    epochs: int = 50
-    """Passes over the training data."""
-    batch_size: int = 128
-    """Images in one step; the last batch of an epoch is filled up from its beginning."""
-    seed: int = 0
-    """Seed of weights, order and augmentation."""
-    holdout: int = 0
-    """Training images set apart, the classes' shares kept, and evaluated after every epoch."""
-    stop_at_error: float | None = None
-    """Stop after the first epoch whose validation error in per cent is not above; needs holdout."""
-    final_split: Literal["test", "validation"] = "test"
-    """What the final weights are evaluated on, once, at the end; validation needs holdout."""
-    data_seed: int = 0
-    """Seed of the choice of images: those held out, those of num_samples, a folder's test part."""
-
-    lr: float = 1e-3
-    """Learning rate of Adam at the start."""
-    schedule: Literal["paper", "linear", "cosine", "constant"] = "paper"
-    """paper: lr · lr_decay^(step / lr_decay_steps), not below 1e-6; linear and cosine end at 0."""
-    lr_decay: float = 0.96
-    """Factor of the paper's schedule."""
-    lr_decay_steps: int = 2000
-    """Steps in which the paper's schedule multiplies once by lr_decay."""
-    warmup_steps: int = 200
-    """First steps, half the run at most, in which the learning rate rises to the schedule's;
-    without them the primary capsules soon all have a length near 1. 0: as in the paper."""
-    averaging: float = 0.999
-    """Decay of the running average of the weights, which is then evaluated and kept; 0: none."""
-    weight_decay: float = 0.0
-    """Each step takes lr · weight_decay of every weight away (AdamW)."""
-
-    reconstruction_weight: float = 0.0005
+    plugin: tuple[Path, ...] = ()
+    """Python files of yours that register models or data."""
+    reconstruction_weight: Positive = 0.0005
     """Weight of the sum of squared pixel differences in the loss of a model with a decoder."""
     average_classes: bool = False
     """Divide the margin loss by twice the number of classes, as the authors' code does."""
 
-    shift: int | None = None
-    """Random shift in pixels, each direction; by default 2, the paper's, for plain images."""
-    rotate: float = 0.0
-    """Random rotation in degrees, each direction."""
-    scale: float = 0.0
-    """Random change of scale, as a fraction up and down."""
-    shear: float = 0.0
-    """Random shear, each direction."""
-    elastic: float = 0.0
-    """Random bending: the standard deviation in pixels of every pixel's displacement."""
-    contrast: float = 1.0
-    """Factor of the contrast of an image that is rotated, scaled, sheared or bent, which gives back
-    what interpolation blurs; with 1.2 such digits are as sharp as they were."""
-    num_samples: int | None = None
-    """Training images to use, the classes' shares kept, or overlapping pairs to draw per epoch."""
-
+    data: str = "mnist"
+    """Name of the data set ('capsnet data list'), or a folder of images root/CLASS/*.png."""
     data_folder: Path | None = None
     """Folder with the data set's files, if you placed them by hand."""
+    num_samples: int | None = None
+    """Training images to use, the classes' shares kept, or overlapping pairs to draw per epoch."""
     image_size: int | None = None
     """Side in pixels of the canvas, or that images of a folder and of smallNORB are scaled to."""
     channels: int | None = None
     """Channels of the images: 1 or 3 of a folder, 1 or 2 of smallNORB, any number of equal ones of
     other data, which is grey; by default the data's own."""
+    holdout: Whole = 0
+    """Training images set apart, the classes' shares kept, and evaluated after every epoch."""
+    final_split: Literal["test", "validation"] = "test"
+    """What the final weights are evaluated on, once, at the end; validation needs holdout."""
+    data_seed: Seed = 0
+    """Seed of the choice of images: those held out, those of num_samples, a folder's test part."""
 
+    epochs: Count = 50
+    """Passes over the training data."""
+    batch_size: Count = 128
+    """Images in one step; the last batch of an epoch is filled up from its beginning."""
+    seed: Seed = 0
+    """Seed of weights, order and augmentation."""
+    stop_at_error: Positive | None = None
+    """Stop after the first epoch whose validation error in per cent (of numbers: mean absolute
+    error) is not above; needs holdout."""
+    lr: Annotated[float, Gt(0), Lt(LARGEST)] = 1e-3
+    """Learning rate of Adam at the start."""
+    schedule: Literal["paper", "linear", "cosine", "constant"] = "paper"
+    """paper: lr · lr_decay^(step / lr_decay_steps), not below 1e-6; linear and cosine end at 0."""
+    lr_decay: Annotated[float, Gt(0), Le(1)] = 0.96
+    """Factor of the paper's schedule."""
+    lr_decay_steps: Count = 2000
+    """Steps in which the paper's schedule multiplies once by lr_decay."""
+    warmup_steps: Whole = 200
+    """First steps, half the run at most, in which the learning rate rises to the schedule's;
+    without them the primary capsules soon all have a length near 1. 0: as in the paper."""
+    averaging: Share = 0.999
+    """Decay of the running average of the weights, which is then evaluated and kept; 0: none."""
+    weight_decay: Positive = 0.0
+    """Each step takes lr · weight_decay of every weight away (AdamW)."""
+
+    shift: Whole | None = None
+    """Random shift in pixels, each direction; by default 2, the paper's, for plain images."""
+    rotate: Positive = 0.0
+    """Random rotation in degrees, each direction."""
+    scale: Share = 0.0
+    """Random change of scale, as a fraction up and down."""
+    shear: Positive = 0.0
+    """Random shear, each direction."""
+    elastic: Positive = 0.0
+    """Random bending: the standard deviation in pixels of every pixel's displacement."""
+    contrast: Annotated[float, Gt(0), Lt(LARGEST)] = 1.0
+    """Factor of the contrast of an image that is rotated, scaled, sheared or bent, which gives back
+    what interpolation blurs; with 1.2 such digits are as sharp as they were."""
+
+    out: Path | None = None
+    """Folder of the run; by default runs/MODEL-DATA-seedSEED."""
+    resume: bool = False
+    """Continue the run in the folder, on the same kind of device, as if it had never stopped."""
     device: str = "auto"
     """auto, cpu, cuda or cuda:N."""
     precision: Literal["auto", "fp32", "bf16"] = "auto"
@@ -102,39 +147,24 @@ class TrainConfig:
     """Compile the step with torch.compile: slow to start, faster to run."""
     tensorboard: bool = False
     """Write scalars, images and the graph for TensorBoard into the run's folder."""
-    checkpoint_seconds: float = 60.0
+    checkpoint_seconds: Positive = 60.0
     """Seconds between checkpoints."""
 
     def check(self) -> None:
         """Raise a UserError for a value that cannot be."""
-        for name, value in asdict(self).items():
-            flag = name.replace("_", "-")
-            allowed = not name.endswith("seed") or 0 <= value < 2**32
-            _require(allowed, f"{flag} must be at least 0 and below 2^32")
-            sensible = not isinstance(value, int | float) or abs(value) < LARGEST
-            _require(sensible, f"{flag} must be a number below {LARGEST:g}")
-        _require(self.epochs >= 1, "epochs must be at least 1")
-        _require(self.batch_size >= 1, "batch-size must be at least 1")
-        _require(self.lr > 0, "lr must be greater than 0")
+        hints = get_type_hints(type(self), include_extras=True)
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        check_values(hints, values, flag)
         _require(
             self.schedule != "paper" or self.lr >= LOWEST_LR,
             f"lr must be at least {LOWEST_LR:g}, below which the schedule 'paper' does not go",
         )
-        _require(0 < self.lr_decay <= 1, "lr-decay must be in (0, 1]")
-        _require(self.lr_decay_steps >= 1, "lr-decay-steps must be at least 1")
         decay = (self.lr_decay, self.lr_decay_steps)
         _require(
             self.schedule == "paper" or decay == (TrainConfig.lr_decay, TrainConfig.lr_decay_steps),
             "lr-decay and lr-decay-steps are for the schedule 'paper'; leave them out",
         )
-        _require(self.warmup_steps >= 0, "warmup-steps must not be negative")
-        _require(0 <= self.averaging < 1, "averaging must be at least 0 and less than 1")
-        _require(self.weight_decay >= 0, "weight-decay must not be negative")
-        _require(self.reconstruction_weight >= 0, "reconstruction-weight must not be negative")
-        _require(self.holdout >= 0, "holdout must not be negative")
         _require(self.holdout > 0 or self.stop_at_error is None, "stop-at-error needs a holdout")
-        _require((self.stop_at_error or 0) >= 0, "stop-at-error must not be negative")
-        _require(self.checkpoint_seconds >= 0, "checkpoint-seconds must not be negative")
         _require(self.holdout > 0 or self.final_split == "test", "final-split needs a holdout")
 
     @property
@@ -145,10 +175,7 @@ class TrainConfig:
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields as plain JSON values."""
-        return {
-            key: str(value) if isinstance(value, Path) else value
-            for key, value in asdict(self).items()
-        }
+        return {key: _plain(value) for key, value in asdict(self).items()}
 
 
 def differences(config: TrainConfig, saved: dict[str, Any]) -> list[str]:
@@ -165,7 +192,14 @@ def differences(config: TrainConfig, saved: dict[str, Any]) -> list[str]:
 
 
 def _plain(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value
+    if isinstance(value, tuple | list):
+        return [_plain(x) for x in value]
+    return str(value) if isinstance(value, Path) else value
+
+
+def flag(name: str) -> str:
+    """Return how the command line calls a setting."""
+    return name.replace("_", "-")
 
 
 def _require(condition: bool, sentence: str) -> None:

@@ -1,6 +1,6 @@
 """The training loop: steps, checkpoints, and one look at the test set at the end.
 
-result = train(TrainConfig(model="capsnet_small", data="digits", epochs=20))
+outcome = train(TrainConfig(model="capsnet_small", data="digits", epochs=20))
 """
 
 import json
@@ -8,7 +8,6 @@ import time
 from dataclasses import dataclass
 from math import ceil, isfinite
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -16,9 +15,10 @@ from torch import Tensor
 from capsnet.data import Stream
 from capsnet.errors import UserError
 from capsnet.files import clear_leftovers, locked, write_text
-from capsnet.models import CapsNet
-from capsnet.models.weights import WEIGHTS, save_weights
+from capsnet.models.weights import WEIGHTS, Card, save_weights
+from capsnet.plugins import load_plugins
 from capsnet.provenance import device_name, versions
+from capsnet.tasks import Task
 from capsnet.training.board import Board
 from capsnet.training.checkpoint import (
     CHECKPOINT,
@@ -28,10 +28,11 @@ from capsnet.training.checkpoint import (
 )
 from capsnet.training.config import TrainConfig
 from capsnet.training.device import pick_device, pick_precision
-from capsnet.training.evaluate import evaluate, pack
-from capsnet.training.progress import TrainProgress, describe
+from capsnet.training.evaluation import evaluate
+from capsnet.training.outcome import Diverged, Epoch, Finished, Interrupted, Outcome
+from capsnet.training.progress import TrainProgress, in_words
 from capsnet.training.schedule import average_weight, learning_rate
-from capsnet.training.setup import build_model, open_stream, refuse_unused
+from capsnet.training.setup import build_model, open_stream
 from capsnet.training.step import TrainStep
 from capsnet.training.stopping import Stop
 
@@ -40,20 +41,28 @@ PROBE = 8  # training images whose primary capsules are looked at
 SATURATED = 0.99  # mean length from which a primary capsule says nothing by its length
 
 
-@dataclass(frozen=True)
-class Interrupted:
-    """The run was stopped by a signal; its checkpoint says where."""
-
-    folder: Path
-
-
-class Diverged(UserError):
+class Broken(Exception):
     """The loss or the weights are no longer numbers."""
 
 
-def train(config: TrainConfig) -> dict[str, Any] | Interrupted:
-    """Train, evaluate on the test set, write weights and result into the run's folder."""
+def train(config: TrainConfig) -> Outcome:
+    """Train a model, evaluate it once, and write weights and result into the run's folder.
+
+    Args:
+        config: What to train, on what, how long and where: a `TrainConfig`.
+
+    Returns:
+        `Finished` (result, history, folder, …), `Interrupted` if a signal asked to stop and the
+        state was saved, or `Diverged` if the loss is no longer a number. Each says itself in words
+        by `str()` and has `to_json()`. A mistake in the settings raises a `UserError`.
+
+    Example:
+        >>> outcome = train(TrainConfig(model="capsnet_small", data="digits", epochs=20))
+        >>> isinstance(outcome, Finished) and outcome.result.figure
+        1.2
+    """
     config.check()
+    load_plugins(config.plugin)
     check_folder(config)
     device = pick_device(config.device)
     precision = pick_precision(config.precision, device)
@@ -61,14 +70,16 @@ def train(config: TrainConfig) -> dict[str, Any] | Interrupted:
     validation = open_stream(config, "validation", device) if config.holdout else None
     torch.manual_seed(config.seed)
     model = build_model(config, stream).to(device)
-    refuse_unused(config, model)
     step = TrainStep(model, stream, config, precision)
     with locked(config.folder / LOCK, wait=False) as alone:
         if not alone:
             raise UserError(f"Another process trains into {config.folder}; choose another --out.")
         check_folder(config)  # again: another process may have come first
         position = load_checkpoint(config.folder, step, config) if config.resume else Position()
-        return _train(config, step, position, validation)
+        try:
+            return _train(config, step, position, validation)
+        except Broken:
+            return Diverged(config.folder, (config.folder / CHECKPOINT).exists())
 
 
 def check_folder(config: TrainConfig) -> None:
@@ -84,7 +95,7 @@ def check_folder(config: TrainConfig) -> None:
 
 def _train(
     config: TrainConfig, step: TrainStep, position: Position, validation: Stream | None
-) -> dict[str, Any] | Interrupted:
+) -> Finished | Interrupted:
     folder, model, stream = config.folder, step.model, step.stream
     clear_leftovers(folder)
     write_text(folder / "config.json", json.dumps(config.to_json(), indent=2))
@@ -96,25 +107,22 @@ def _train(
     if not finished:
         return Interrupted(folder)
     step.take_average()
-    test = evaluate(
-        model, open_stream(config, config.final_split, step.device), precision=step.precision
+    final = open_stream(config, config.final_split, step.device)
+    outcome = Finished(
+        folder,
+        config.model,
+        config.data,
+        config.final_split,
+        evaluate(model, final, precision=step.precision),
+        tuple(position.history),
+        device_name(step.device),
+        str(step.precision).removeprefix("torch."),
     )
-    result = {
-        "model": config.model,
-        "data": config.data,
-        "split": config.final_split,
-        **test.to_json(),
-        "wrong": pack(test.wrong.numpy()),
-        "seconds": position.seconds,
-        "images_per_second": position.history[-1]["images_per_second"],
-        "device": device_name(step.device),
-        "precision": str(step.precision).removeprefix("torch."),
-        "folder": str(folder),
-    }
-    card = {"config": config.to_json(), "classes": stream.classes, "result": result}
-    save_weights(model, folder / WEIGHTS, {**card, "versions": versions()})
+    result = outcome.to_json()
+    card = Card(model.name, model.options, stream.task, config.to_json(), result, versions())
+    save_weights(model, folder / WEIGHTS, card)
     write_text(folder / "result.json", json.dumps(result, indent=2))
-    return result
+    return outcome
 
 
 @dataclass
@@ -152,8 +160,10 @@ class Run:
     def is_over(self) -> bool:
         """Return whether all epochs are done, or the validation error is where to stop."""
         goal, history = self.config.stop_at_error, self.position.history
-        if goal is not None and history and history[-1]["validation_error_percent"] <= goal:
-            return True
+        if goal is not None and history:
+            reached = history[-1].validation
+            if reached is not None and reached <= goal:
+                return True
         return self.position.epoch >= self.config.epochs
 
     def run_steps(self, progress: TrainProgress) -> float:
@@ -171,6 +181,7 @@ class Run:
                 {name: x[k * rows : (k + 1) * rows] for name, x in plan.items()},
                 learning_rate(config, done, total),
                 average_weight(config, done),
+                done,
             )
             self.stop.listen()
             position.step += 1
@@ -183,7 +194,7 @@ class Run:
             numbers = None
             if not step.cuda and now - shown > 1:  # on a GPU, to look is to wait
                 shown = now
-                numbers = describe(*step.sums_so_far(), timed_images / (now - timed_from))
+                numbers = self.in_words(*step.sums_so_far(), timed_images / (now - timed_from))
             progress.update(position.epoch, position.step, numbers)
             if position.step < self.steps:
                 if self.stop:
@@ -198,46 +209,56 @@ class Run:
 
     def finish_epoch(self, speed: float, progress: TrainProgress) -> None:
         """Report the numbers of the epoch and move on to the next."""
-        loss, errors = self.step.sums_so_far()
-        _require_finite(loss, self.step, self.config)
+        position, task = self.position, self.step.model.task
+        loss, miss = self.step.sums_so_far()
+        _require_finite(loss, self.step)
         self.step.sums.zero_()
-        self.position.epoch, self.position.step = self.position.epoch + 1, 0
-        line = {
-            "epoch": self.position.epoch,
-            "loss": loss,
-            "train_error_percent": 100 * errors,
-            "lr": float(self.step.lr),
-            "images_per_second": speed,
-            "seconds": self.position.seconds,
-        }
-        numbers = describe(loss, errors, speed)
-        if isinstance(self.step.model, CapsNet):
-            line["primary_length"] = self.primary_length(self.step.model)
-            if line["primary_length"] > SATURATED and self.position.epoch == 1:
-                progress.note(
-                    "All primary capsules have grown to length 1 and hardly shrink again; "
-                    "start anew with a larger --warmup-steps or a smaller --lr."
-                )
+        position.epoch, position.step = position.epoch + 1, 0
+        length, validation = self.primary_length(), None
+        if length is not None and length > SATURATED and position.epoch == 1:
+            progress.note(
+                "All primary capsules have grown to length 1 and hardly shrink again; "
+                "start anew with a larger --warmup-steps or a smaller --lr."
+            )
+        numbers = self.in_words(loss, miss, speed)
         if self.validation is not None:
             with self.step.averaged():
                 result = evaluate(self.step.model, self.validation, precision=self.step.precision)
-            line["validation_error_percent"] = result.error_percent
-            numbers += f"  validation error {result.error_percent:.2f} %"
-        self.position.history.append(line)
-        write_log(self.config.folder, self.position)
-        self.board.epoch(line)
-        progress.epoch_done(self.position.epoch, numbers)
+            validation = result.figure
+            numbers += f"  validation {task.tell(validation)}"
+        epoch = Epoch(
+            position.epoch,
+            loss,
+            task.figure(miss),
+            float(self.step.lr),
+            speed,
+            position.seconds,
+            length,
+            validation,
+        )
+        position.history.append(epoch)
+        write_log(self.config.folder, position, task)
+        self.board.epoch(epoch)
+        progress.epoch_done(position.epoch, numbers)
+
+    def in_words(self, loss: float, miss: float, speed: float) -> str:
+        """Return the numbers of training so far as the task tells them."""
+        task = self.step.model.task
+        return in_words(loss, task.tell(task.figure(miss)), speed)
 
     @torch.no_grad()
-    def primary_length(self, model: CapsNet) -> float:
-        """Return the mean length of the primary capsules for a few training images."""
+    def primary_length(self) -> float | None:
+        """Return the mean length of the primary capsules, if there are any, for a few images."""
+        placed = self.step.model.placed
+        if placed is None:
+            return None
         with self.step.autocast:
-            u = model.primary(self.probe)
+            u = placed.primary(self.probe)
         return float(torch.linalg.vector_norm(u.float(), dim=-1).mean())
 
     def save(self) -> None:
         """Write a checkpoint, unless training has gone wrong."""
-        _require_finite(self.step.sums_so_far()[0], self.step, self.config)
+        _require_finite(self.step.sums_so_far()[0], self.step)
         save_checkpoint(self.config.folder, self.step, self.config, self.position)
         self.saved = time.monotonic()
 
@@ -254,21 +275,13 @@ def epoch_plan(stream: Stream, seed: int, epoch: int, num_rows: int) -> dict[str
     return {name: x[rows] for name, x in plan.items()}
 
 
-def write_log(folder: Path, position: Position) -> None:
+def write_log(folder: Path, position: Position, task: Task) -> None:
     """Write one JSON line per finished epoch."""
-    lines = [json.dumps(line) + "\n" for line in position.history]
+    lines = [json.dumps(epoch.to_json(task.metric)) + "\n" for epoch in position.history]
     write_text(folder / "log.jsonl", "".join(lines))
 
 
-def _require_finite(loss: float, step: TrainStep, config: TrainConfig) -> None:
+def _require_finite(loss: float, step: TrainStep) -> None:
     # A step can leave broken weights behind a loss that was still a number.
     if not (isfinite(loss) and step.weights_are_finite()):
-        kept = (
-            ""
-            if not (config.folder / CHECKPOINT).exists()
-            else (f" The last good checkpoint is kept in {config.folder}.")
-        )
-        raise Diverged(
-            "The loss is no longer a number; try smaller settings, first of all --lr, or "
-            "--precision fp32." + kept
-        )
+        raise Broken

@@ -57,6 +57,6 @@ class TrainProgress:
         self.console.print(text, soft_wrap=True, highlight=False, markup=False)
 
 
-def describe(loss: float, errors: float, speed: float) -> str:
-    """Return loss, error rate and images per second as one short text."""
-    return f"loss {loss:.4f}  train error {100 * errors:.2f} %  {speed:,.0f} images/s"
+def in_words(loss: float, told: str, speed: float) -> str:
+    """Return loss, the task's metric as it tells it, and images per second as one short text."""
+    return f"loss {loss:.4f}  train {told}  {speed:,.0f} images/s"

@@ -4,13 +4,14 @@ stream = open_stream(config, "train", device); model = build_model(config, strea
 """
 
 from ast import literal_eval
+from collections.abc import Collection
 from typing import Any
 
 import torch
 
 from capsnet.data import Augment, SplitName, Stream, find_data, open_data
 from capsnet.errors import UserError
-from capsnet.models import CapsNet, Classifier, create_model
+from capsnet.models import Model, create_model, model_entry
 from capsnet.training.config import TrainConfig
 
 
@@ -44,31 +45,50 @@ def open_stream(config: TrainConfig, split: SplitName, device: torch.device) -> 
     )
 
 
-def build_model(config: TrainConfig, stream: Stream) -> Classifier:
-    """Return the model of a run, made for the shape and classes of its data."""
+def build_model(config: TrainConfig, stream: Stream) -> Model:
+    """Return the model of a run, made for the images and the task of its data."""
+    entry = model_entry(config.model)
+    task, known = stream.task, entry.parameters()
+    if not isinstance(task, entry.model.tasks):
+        asked = task.kind.replace("_", " ")
+        raise UserError(
+            f"{config.model} cannot be trained for what {config.data} asks, {asked}; choose "
+            "another model or other data."
+        )
+    options: dict[str, Any] = {"image_shape": tuple(stream.image_shape), **task.options}
+    # The settings of a loss belong to the model that has this loss.
+    loss = {"reconstruction_weight": "draws no pictures", "average_classes": "has no margin loss"}
+    for name, lack in loss.items():
+        value, usual = getattr(config, name), getattr(TrainConfig, name)
+        if name in known:
+            options[name] = value
+        elif value != usual:
+            flag = name.replace("_", "-")
+            raise UserError(f"{config.model} {lack}; leave --{flag} out.")
+    model = create_model(config.model, **options, **given_options(config, options))
+    if model.draws is None and config.reconstruction_weight != TrainConfig.reconstruction_weight:
+        raise UserError(f"{config.model} draws no pictures; leave --reconstruction-weight out.")
+    model.set_task(task)
+    return model
+
+
+def given_options(config: TrainConfig, taken: Collection[str]) -> dict[str, Any]:
+    """Return the options of the model that the user gave as NAME=VALUE."""
     options: dict[str, Any] = {}
     for text in config.options:
         name, equals, value = text.partition("=")
         if not equals:
             raise UserError(f"The option '{text}' has no value; write it as NAME=VALUE.")
-        if name in ("image_shape", "num_classes", "pretrained"):
+        if name in ("pretrained", "image_shape", "num_classes", "ranges"):
             raise UserError(
                 f"A run makes new weights for the shape and classes of its data; leave {name} out."
             )
+        if name in taken:
+            raise UserError(f"Give --{name.replace('_', '-')} instead of the option {name}.")
         if name in options:
             raise UserError(f"The option {name} is given twice; leave one out.")
         try:
             options[name] = literal_eval(value)
         except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
             options[name] = value
-    shape = tuple(stream.image_shape)
-    return create_model(config.model, image_shape=shape, num_classes=stream.num_classes, **options)
-
-
-def refuse_unused(config: TrainConfig, model: Classifier) -> None:
-    """Raise a UserError for a setting that this model's loss would not look at."""
-    if config.average_classes and model.objective != "margin":
-        raise UserError(f"{config.model} has no margin loss; leave --average-classes out.")
-    draws = isinstance(model, CapsNet) and model.decoder is not None
-    if not draws and config.reconstruction_weight != TrainConfig.reconstruction_weight:
-        raise UserError(f"{config.model} draws no pictures; leave --reconstruction-weight out.")
+    return options

@@ -7,26 +7,34 @@ but dropout.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from math import ceil
 
 import torch
 from torch import Tensor
 
 from capsnet.data import Stream
-from capsnet.models import Classifier
+from capsnet.models import Model, Progress
+from capsnet.tasks import Batch
 from capsnet.training.adam import Adam
 from capsnet.training.config import TrainConfig
 from capsnet.training.device import keep_freed_memory
-from capsnet.training.objectives import OBJECTIVES
 
 WARM_UP = 3  # steps run eagerly before the capture, so that libraries choose their kernels
 
 
+def answer_and_loss(model: Model, batch: Batch, progress: Progress) -> tuple[Tensor, Tensor]:
+    """Return the loss of a batch, and how far each answer is from its label [N]."""
+    output = model(batch.images)
+    misses = model.task.misses(output.answers, batch.labels)
+    return model.loss(output, batch, progress), misses
+
+
 class TrainStep:
-    """Holds what a step changes: weights, optimizer, average, and the sums of loss and errors."""
+    """Holds what a step changes: weights, optimizer, average, and the sums of loss and misses."""
 
     def __init__(
         self,
-        model: Classifier,
+        model: Model,
         stream: Stream,
         config: TrainConfig,
         precision: torch.dtype,
@@ -47,22 +55,27 @@ class TrainStep:
         self.autocast = torch.autocast(
             self.device.type, precision, enabled=precision != torch.float32, cache_enabled=False
         )
-        objective = OBJECTIVES[model.objective]
-        self.objective = torch.compile(objective) if config.compile else objective
+        self.answer = torch.compile(answer_and_loss) if config.compile else answer_and_loss
         self.params: list[Tensor] = list(model.parameters())
+        steps = ceil(stream.num_samples / config.batch_size)
+        self.done = torch.zeros((), device=self.device)
+        self.progress = Progress(self.done, steps, steps * config.epochs)
         self.lr = torch.tensor(config.lr, device=self.device)
         self.average_weight = torch.ones((), device=self.device)
         self.average = [p.detach().clone() for p in self.params] if config.averaging else []
         self.optimizer = Adam(
             self.params, self.lr, self.average, self.average_weight, config.weight_decay
         )
-        self.sums = torch.zeros(3, dtype=torch.float64, device=self.device)  # loss, wrong, images
+        self.sums = torch.zeros(3, dtype=torch.float64, device=self.device)  # loss, misses, images
         self.graph: torch.cuda.CUDAGraph | None = None
         self.inputs: dict[str, Tensor] = {}
         self.warmed_up = 0
 
-    def __call__(self, plan: dict[str, Tensor], lr: float, average_weight: float) -> None:
-        """Train on the images that this slice of a plan describes."""
+    def __call__(
+        self, plan: dict[str, Tensor], lr: float, average_weight: float, done: int = 0
+    ) -> None:
+        """Train on the images that this slice of a plan describes, after `done` steps."""
+        self.done.fill_(done)
         self.lr.fill_(lr)
         self.average_weight.fill_(average_weight)
         if not self.use_graph:
@@ -85,9 +98,9 @@ class TrainStep:
             torch.cuda.synchronize(self.device)
 
     def sums_so_far(self) -> tuple[float, float]:
-        """Return mean loss and error rate of the epoch so far; waits for a GPU."""
-        loss, errors, images = self.sums.tolist()
-        return loss / max(images, 1), errors / max(images, 1)
+        """Return mean loss and miss of the epoch so far; waits for a GPU."""
+        loss, misses, images = self.sums.tolist()
+        return loss / max(images, 1), misses / max(images, 1)
 
     @torch.no_grad()
     def take_average(self) -> None:
@@ -112,13 +125,13 @@ class TrainStep:
     def _run(self, plan: dict[str, Tensor]) -> None:
         batch = self.stream.batch(plan)
         with self.autocast:
-            loss, errors = self.objective(self.model, batch, self.config)
+            loss, misses = self.answer(self.model, batch, self.progress)
         self.optimizer.zero_grad()
         loss.backward()
         self.optimizer.step()
         with torch.no_grad():
-            count = errors.new_full((), len(errors), dtype=torch.float64)
-            self.sums += torch.stack([loss.detach() * count, errors.sum(), count])
+            count = misses.new_full((), len(misses), dtype=torch.float64)
+            self.sums += torch.stack([loss.detach() * count, misses.sum(), count])
 
     def _run_and_capture(self, plan: dict[str, Tensor]) -> None:
         side = torch.cuda.Stream(self.device)

@@ -1,29 +1,29 @@
-"""Looking inside a CapsNet: everything between a picture and its class capsules, and drawings.
+"""Looking inside a network: everything between a picture and its last capsules, and drawings.
 
-analysis = analyse(model, pixels, num_drawn=1); pictures = draw(model, [[Capsule(which=3, v=…)]])
+analysis = analyse(net, pixels, num_drawn=1); pictures = draw(net, [[Capsule(which=3, v=…)]])
 """
 
 import torch
 from torch import Tensor
 
-from capsnet.errors import UserError
-from capsnet.models import CapsNet
+from capsnet.errors import UserError, require
 from capsnet.models.capsnet import NO_DECODER
+from capsnet.web.nets import Net
 from capsnet.web.schema import Analysis, Capsule, pack_floats, pack_pixels
 
 
 @torch.inference_mode()
-def analyse(model: CapsNet, pixels: Tensor, num_drawn: int) -> Analysis:
+def analyse(net: Net, pixels: Tensor, num_drawn: int) -> Analysis:
     """Return the routing of a picture [C, H, W], and what its longest capsules draw."""
-    u = model.primary(pixels[None])
-    trace = model.class_caps.trace(u)
+    u, trace = net.placed.primary(pixels[None]), net.traced.trace(pixels[None])
     b = torch.cat([trace.b, last_logits(trace.u_hat, trace.b[-1], trace.v[-1])[None]])
     v = trace.v[-1]
     lengths = norm(v[0])
     drawn = lengths.topk(num_drawn).indices
-    pictures = model.reconstruct(v, drawn[None]) if model.decoder is not None else None
+    pictures = None if net.draws is None else net.draws.reconstruct(v, drawn[None])
     return Analysis(
         image=pack_pixels(pixels),
+        said=net.model.task.decide(net.model(pixels[None]).answers[0]),
         lengths=lengths.tolist(),
         v=v[0].tolist(),
         u=pack_floats(norm(u[0])),
@@ -47,11 +47,10 @@ def last_logits(u_hat: Tensor, b: Tensor, v: Tensor) -> Tensor:
 
 
 @torch.inference_mode()
-def draw(model: CapsNet, pictures: list[list[Capsule]]) -> Tensor:
+def draw(net: Net, pictures: list[list[Capsule]]) -> Tensor:
     """Return [N, C, H, W], each picture drawn from its capsules, all others zero."""
-    if model.decoder is None:
-        raise UserError(NO_DECODER)
-    J, E = model.class_caps.W.shape[1:3]
+    artist = require(net.draws, NO_DECODER)
+    J, E = net.blank.v.shape[2:]
     v = torch.zeros(len(pictures), J, E)
     for n, capsules in enumerate(pictures):
         for capsule in capsules:
@@ -60,4 +59,4 @@ def draw(model: CapsNet, pictures: list[list[Capsule]]) -> Tensor:
             if len(capsule.v) != E:
                 raise UserError(f"A class capsule has {E} numbers here, not {len(capsule.v)}.")
             v[n, capsule.which] = torch.tensor(capsule.v)
-    return model.decoder.draw(v)
+    return artist.draw(v)

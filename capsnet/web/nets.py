@@ -1,16 +1,19 @@
-"""The networks that the page talks to: a CapsNet, one for overlaps, and a CNN if it fits.
+"""The networks that the page talks to: one to look into, one for overlaps, and a CNN if it fits.
 
 nets = load_nets("runs/mine", None, None)
 """
 
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
 
-from capsnet.errors import UserError
-from capsnet.models import CapsNet, Classifier
-from capsnet.models.weights import find_model
+import torch
 
-OVERLAP_DATA = ("multimnist", "multidigits")
+from capsnet.errors import UserError, require
+from capsnet.models import Draws, Model, Placed, Traced
+from capsnet.models.weights import Card, find_model
+from capsnet.ops import RoutingTrace
+from capsnet.tasks import Pairs
+
 OTHER_CNN = (
     "The CNN knows other images or classes than the CapsNet; give one of the same data with "
     "'--cnn-weights'."
@@ -19,34 +22,42 @@ OTHER_CNN = (
 
 @dataclass(frozen=True, eq=False)
 class Net:
-    """A trained CapsNet and the card that says what it was trained on."""
+    """A trained model that can be looked into, and the card that says what it was trained on."""
 
-    model: CapsNet
-    card: dict[str, Any]
+    model: Model
+    card: Card
+    traced: Traced
+    placed: Placed
 
     @property
-    def data(self) -> str:
-        """The name of the data set it was trained on."""
-        return str(self.card["config"]["data"])
+    def draws(self) -> Draws | None:
+        """The model as one that draws pictures, if it can."""
+        return self.model.draws
 
     @property
     def draws_pairs(self) -> bool:
         """Whether it was trained on two digits over each other and can draw each of them."""
-        return self.data in OVERLAP_DATA and self.model.decoder is not None
+        return isinstance(self.model.task, Pairs) and self.draws is not None
 
     @property
     def classes(self) -> list[str]:
-        """The names of its classes."""
-        return list(self.card["classes"])
+        """The names of its classes or numbers, one for each capsule."""
+        return list(self.model.task.names)
+
+    @cached_property
+    def blank(self) -> RoutingTrace:
+        """The routing of a black picture, for the sizes in it."""
+        with torch.inference_mode():
+            return self.traced.trace(torch.zeros(1, *self.model.image_shape))
 
 
 @dataclass(frozen=True, eq=False)
 class Nets:
-    """What there is to explore; cnn is None if it does not fit the CapsNet."""
+    """What there is to explore; cnn is None if it does not fit the main network."""
 
     capsnet: Net
     overlap: Net
-    cnn: Classifier | None
+    cnn: Model | None
 
 
 def load_nets(weights: str | None, overlap: str | None, cnn: str | None) -> Nets:
@@ -54,17 +65,17 @@ def load_nets(weights: str | None, overlap: str | None, cnn: str | None) -> Nets
 
     Without `overlap`, a main network that draws pairs is asked for them too.
     """
-    main = _capsnet(weights or "capsnet_mnist")
+    main = _net(weights or "capsnet_mnist")
     own = not overlap and main.draws_pairs
-    pairs = main if own else _capsnet(overlap or "capsnet_multimnist")
+    pairs = main if own else _net(overlap or "capsnet_multimnist")
     if not pairs.draws_pairs:
         raise UserError(
             f"{overlap} does not draw two overlapping digits; give a CapsNet with a decoder that "
-            f"was trained on {' or '.join(OVERLAP_DATA)}."
+            "was trained on multimnist or multidigits."
         )
-    other, card = find_model(cnn or "cnn_small")
-    seen = (other.image_shape, list(card["classes"]))
-    fits = not isinstance(other, CapsNet) and seen == (main.model.image_shape, main.classes)
+    other, _ = find_model(cnn or "cnn_small")
+    seen = (other.image_shape, other.task)
+    fits = other.traced is None and seen == (main.model.image_shape, main.model.task)
     if cnn and not fits:
         raise UserError(
             f"{cnn} is no CNN for the images and classes of the CapsNet; give one trained on the "
@@ -73,9 +84,7 @@ def load_nets(weights: str | None, overlap: str | None, cnn: str | None) -> Nets
     return Nets(main, pairs, other.eval() if fits else None)
 
 
-def _capsnet(where: str) -> Net:
+def _net(where: str) -> Net:
     model, card = find_model(where)
-    if not isinstance(model, CapsNet):
-        raise UserError(f"{where} is a {model.name}, which has no capsules; choose a CapsNet.")
-    model.eval()
-    return Net(model, card)
+    lack = f"{where} is a {model.name}, which has no capsules to look into; choose a CapsNet."
+    return Net(model.eval(), card, require(model.traced, lack), require(model.placed, lack))

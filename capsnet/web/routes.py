@@ -115,18 +115,18 @@ def add_routes(app: FastAPI, nets: Nets, worker: Worker) -> None:
     async def look(query: schema.ImageQuery) -> schema.Analysis:
         """Route a picture and tell everything on the way."""
         pixels = schema.unpack_pixels(query.image, main.model.image_shape)
-        return await worker.run(analyse, main.model, pixels, 1)
+        return await worker.run(analyse, main, pixels, 1)
 
     @app.post("/api/overlap")
     async def look_at_two(query: schema.PairQuery) -> schema.Analysis:
         """Route a picture of two digits and draw the two longest capsules, each alone."""
         pixels = schema.unpack_pixels(query.image, pairs.model.image_shape)
-        return await worker.run(analyse, pairs.model, pixels, 2)
+        return await worker.run(analyse, pairs, pixels, 2)
 
     @app.post("/api/decode", responses=BYTES, response_class=Response)
     async def decode(query: schema.DecodeQuery) -> Response:
         """Draw capsules: bytes [N, C, H, W]."""
-        pictures = await worker.run(draw, main.model, query.pictures)
+        pictures = await worker.run(draw, main, query.pictures)
         return Response(schema.pixel_bytes(pictures), media_type="application/octet-stream")
 
     @app.post("/api/animation", responses=GIF, response_class=Response)
@@ -134,7 +134,7 @@ def add_routes(app: FastAPI, nets: Nets, worker: Worker) -> None:
         """Draw capsules as the frames of a GIF."""
 
         def film() -> bytes:
-            return write_gif(draw(main.model, query.pictures), query.milliseconds)
+            return write_gif(draw(main, query.pictures), query.milliseconds)
 
         return Response(await worker.run(film), media_type="image/gif")
 
@@ -146,7 +146,7 @@ def add_routes(app: FastAPI, nets: Nets, worker: Worker) -> None:
         def both() -> schema.WarpAnswer:
             bent = bend(pixels, query.warp)
             answer = None if cnn is None else probabilities(cnn, bent[None])[0]
-            return schema.WarpAnswer(analysis=analyse(main.model, bent, 1), cnn=answer)
+            return schema.WarpAnswer(analysis=analyse(main, bent, 1), cnn=answer)
 
         return await worker.run(both)
 
@@ -167,25 +167,25 @@ def add_routes(app: FastAPI, nets: Nets, worker: Worker) -> None:
 
 
 def net_card(net: Net) -> schema.NetCard:
-    """Return what the page must know of a CapsNet."""
-    model, primary = net.model, net.model.primary_caps.conv
-    first, second = model.conv.kernel_size[0], primary.kernel_size[0]
-    step = model.conv.stride[0]
+    """Return what the page must know of a network."""
+    model, trace = net.model, net.blank
+    with torch.inference_mode():
+        u = net.placed.primary(torch.zeros(1, *model.image_shape))
     return schema.NetCard(
         name=model.name,
-        data=net.data,
-        error_percent=net.card.get("result", {}).get("error_percent"),
+        data=net.card.data,
+        error_percent=net.card.result.get("error_percent"),
         num_parameters=sum(p.numel() for p in model.parameters()),
         image_shape=model.image_shape,
         classes=net.classes,
-        grid=model.grid,
-        field=(first + (second - 1) * step, step * primary.stride[0]),
-        primary_dim=model.primary_caps.dim,
-        class_dim=model.class_caps.W.shape[2],
-        num_iters=model.class_caps.num_iters,
-        leaky=model.class_caps.leaky,
-        has_bias=model.class_caps.bias is not None,
-        has_decoder=model.decoder is not None,
+        grid=net.placed.grid,
+        field=net.placed.field,
+        primary_dim=u.shape[2],
+        class_dim=trace.v.shape[3],
+        num_iters=len(trace.v),
+        leaky=trace.leaky,
+        has_bias=trace.biased,
+        has_decoder=net.draws is not None,
         reads_digits=reads_digits(net),
     )
 
@@ -193,7 +193,7 @@ def net_card(net: Net) -> schema.NetCard:
 @torch.inference_mode()
 def probabilities(model: torch.nn.Module, images: Tensor) -> list[list[float]]:
     """Return the class probabilities [N, J] of images [N, C, H, W]."""
-    return model(images).lengths.tolist()
+    return model(images).answers.tolist()
 
 
 def write_gif(pictures: Tensor, milliseconds: int) -> bytes:

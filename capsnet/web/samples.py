@@ -9,10 +9,20 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from capsnet.data import Entry, ImageStream, Split, find_data, locate, open_data, read_image
+from capsnet.data import (
+    Entry,
+    ImageStream,
+    Split,
+    Stream,
+    find_data,
+    locate,
+    open_data,
+    read_image,
+)
 from capsnet.data.sets.digits import load_digits
 from capsnet.data.sources.locate import MNIST
 from capsnet.errors import UserError
+from capsnet.tasks import OneLabel, Pairs
 from capsnet.web.nets import Net
 from capsnet.web.schema import Sample, pack_pixels
 
@@ -24,29 +34,34 @@ MAX_PER_PAGE = 20
 class Samples:
     """Test images in pages: each page has the next image of each class."""
 
-    def __init__(self, images: Tensor, labels: Tensor, num_classes: int) -> None:
-        """Keep images uint8 [M, C, H, W] by their labels [M]."""
-        self.images = images
-        self.by_class = [(labels == j).nonzero().flatten().tolist() for j in range(num_classes)]
+    def __init__(self, images: Tensor, split: Split) -> None:
+        """Keep images uint8 [M, C, H, W] of a split by their class; others in turn."""
+        self.images, self.split = images, split
+        task, J = split.task, len(split.task.names)
+        order = split.labels if isinstance(task, OneLabel) else torch.arange(len(split)) % J
+        self.groups = [(order == j).nonzero().flatten().tolist() for j in range(J)]
 
     def page(self, number: int) -> list[Sample]:
         """Return the page with that number; a class with fewer images starts again."""
-        J = len(self.by_class)
+        J = len(self.groups)
         return [
-            Sample(
-                number=number * J + j,
-                label=j,
-                image=pack_pixels(self.images[rows[number % len(rows)]] / 255),
-            )
-            for j, rows in enumerate(self.by_class[:MAX_PER_PAGE])
+            self.sample(number * J + j, j, rows[number % len(rows)])
+            for j, rows in enumerate(self.groups[:MAX_PER_PAGE])
             if rows
         ]
+
+    def sample(self, number: int, label: int, row: int) -> Sample:
+        """Return one image as the page takes it."""
+        task, labels = self.split.task, self.split.labels[row : row + 1]
+        said = task.say(task.batched(labels)[0])
+        image = pack_pixels(self.images[row] / 255)
+        return Sample(number=number, label=label, said=said, image=image)
 
 
 def reads_digits(net: Net) -> bool:
     """Whether a model was trained on MNIST's digits, in whatever arrangement."""
     try:
-        entry, _ = find_data(net.data)
+        entry, _ = find_data(net.card.data)
     except UserError:
         return False
     return entry.source is MNIST or "digits" in entry.name
@@ -56,38 +71,46 @@ def open_samples(net: Net) -> Samples | None:
     """Return test images of a model's own data, if they are on this machine."""
     channels, size, _ = net.model.image_shape
     try:
-        split = load_digits("test") if reads_digits(net) else _own_data(net)
-        stream = ImageStream(split, canvas=size)
+        if reads_digits(net) and isinstance(net.model.task, OneLabel | Pairs):
+            split = load_digits("test")
+            stream: Stream = ImageStream(split, canvas=size)
+        else:
+            stream = _own_data(net)
+            split = stream.split
     except UserError:
         return None
-    if len(split.classes) != net.model.num_classes or split.image_shape[0] not in (1, channels):
+    batch = stream.batch(stream.plan(None))
+    if batch.images.shape[2:] != net.model.image_shape[1:]:
         return None
-    images = (stream.batch(stream.plan(None)).images * 255).round().byte()
-    return Samples(images.expand(-1, channels, -1, -1), split.labels, len(split.classes))
+    if len(stream.task.names) != len(net.classes) or batch.images.shape[1] not in (1, channels):
+        return None
+    images = (batch.images * 255).round().byte().expand(-1, channels, -1, -1)
+    if not isinstance(split.task, OneLabel) or stream.task is not split.task:
+        split = Split(images, batch.labels, stream.task)
+    return Samples(images, split)
 
 
 def digit_samples() -> Samples:
     """Return the embedded digits as they are, for laying two over each other."""
     split = load_digits("test")
-    return Samples(split.images, split.labels, len(split.classes))
+    return Samples(split.images, split)
 
 
-def _own_data(net: Net) -> Split:
+def _own_data(net: Net) -> Stream:
     """Open the test images that a run was measured on, without going to the network."""
-    config = net.card["config"]
-    folder = config.get("data_folder")
-    entry: Entry = find_data(net.data)[0]
+    folder = (net.card.config or {}).get("data_folder")
+    entry: Entry = find_data(net.card.data)[0]
     if entry.source is not None:
         locate(entry.source, folder=folder, online=False)
     channels, size, _ = net.model.image_shape
     return open_data(
-        net.data,
+        net.card.data,
         "test",
         folder=folder,
         image_size=size,
         channels=channels,
-        seed=config.get("data_seed", 0),
-    ).split
+        seed=net.card.data_seed,
+    )
 
 
 class Upload(io.BytesIO):

@@ -44,7 +44,7 @@ class Problem(BaseModel):
 
 
 class NetCard(BaseModel):
-    """What the page must know of a CapsNet."""
+    """What the page must know of a network."""
 
     name: str
     data: str
@@ -74,10 +74,11 @@ class Info(BaseModel):
 
 
 class Sample(BaseModel):
-    """A test image: its number, its class and its pixels."""
+    """A test image: its number, its place among the names, its true label in words, its pixels."""
 
     number: int
     label: int
+    said: str
     image: str
 
 
@@ -103,6 +104,7 @@ class Analysis(BaseModel):
     """Everything that happened between the picture and the class capsules."""
 
     image: str = Field(description="bytes [C, H, W]: what the model saw")
+    said: str = Field(description="the answer in words")
     lengths: list[float] = Field(description="[J]")
     v: list[list[float]] = Field(description="[J, E]: the class capsules")
     u: str = Field(description="float32 [I]: lengths of the primary capsules")

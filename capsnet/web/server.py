@@ -78,7 +78,7 @@ def describe(app: FastAPI, nets: Nets) -> None:
     image = schema.base64_form(prod(model.image_shape))
     for query in ("WarpQuery", "SweepQuery"):
         forms[query]["properties"]["image"] = image
-    J, E = model.class_caps.W.shape[1:3]
+    J, E = nets.capsnet.blank.v.shape[2:]
     forms["Capsule"]["properties"]["which"]["maximum"] = J - 1
     forms["Capsule"]["properties"]["v"].update(minItems=E, maxItems=E)
     forms["ImageQuery"]["properties"]["image"] = image

@@ -19,7 +19,7 @@ from capsnet.models import CapsNet
 from capsnet.training import setup
 from capsnet.training.checkpoint import CHECKPOINT
 from capsnet.training.config import TrainConfig
-from capsnet.training.evaluate import unpack
+from capsnet.training.evaluation import unpack
 from capsnet.training.loop import Diverged, Interrupted
 from capsnet.training.stopping import Stop
 

@@ -16,7 +16,7 @@ from capsnet.experiments.pages.report import report
 from capsnet.experiments.runner.records import Record, marked, settings
 from capsnet.experiments.runner.run import reproduce
 from capsnet.models.weights import load_tensors, load_weights
-from capsnet.training.evaluate import evaluate
+from capsnet.training.evaluation import evaluate
 
 PAGE = "# Title\n\n<!-- results:{0} -->\nold\n<!-- /results:{0} -->\n\nend\n"
 

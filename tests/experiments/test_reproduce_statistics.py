@@ -6,7 +6,7 @@ import pytest
 from capsnet.experiments.rows import verdicts
 from capsnet.experiments.runner.records import Record
 from capsnet.experiments.statistics import compare, holm, mcnemar, mean_std, welch
-from capsnet.training.evaluate import pack
+from capsnet.training.evaluation import pack
 
 
 def test_welch_by_hand():

@@ -9,7 +9,7 @@ from capsnet.models import create_model, list_models
 from capsnet.models.weights import find_model, load_weights, save_weights
 from capsnet.ops import squash
 from capsnet.training.config import TrainConfig
-from capsnet.training.evaluate import evaluate
+from capsnet.training.evaluation import evaluate
 from capsnet.training.objectives import OBJECTIVES
 
 SMALL = {"conv_channels": 8, "primary_types": 4, "decoder": (16,)}

@@ -10,7 +10,7 @@ from capsnet.data import Augment, open_data
 from capsnet.errors import UserError
 from capsnet.models.weights import find_model, load_tensors
 from capsnet.training.checkpoint import CHECKPOINT
-from capsnet.training.evaluate import evaluate, unpack
+from capsnet.training.evaluation import evaluate, unpack
 from capsnet.training.loop import Interrupted, epoch_plan, train
 from capsnet.training.objectives import OBJECTIVES
 from capsnet.training.setup import build_model, open_stream

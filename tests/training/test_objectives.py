@@ -8,7 +8,7 @@ from capsnet.data.sets.digits import load_digits
 from capsnet.models import create_model
 from capsnet.ops import margin_loss
 from capsnet.training.config import TrainConfig
-from capsnet.training.evaluate import evaluate, pack, unpack
+from capsnet.training.evaluation import evaluate, pack, unpack
 from capsnet.training.objectives import OBJECTIVES, present, wrong
 
 CONFIG = TrainConfig(reconstruction_weight=0.5)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
-from capsnet.data.registry import Entry, Request, find_data
+from capsnet.data.registry import INSIDE, Entry, Request, find_data
 from capsnet.data.sources.locate import MissingFile, Source, WrongFile, locate
 
 
@@ -53,6 +53,8 @@ def check(name: str, folder: str | Path | None = None) -> DataReport:
         files = [_check_file(entry.source, file, folder) for file in entry.source.raw_md5]
     elif folder is not None:
         files = [FileReport(name, True, "given folder", str(folder))]
+    elif entry.needs != INSIDE:
+        files = []
     else:
         asset = resources.files("capsnet") / "assets" / "digits.npz"
         files = [FileReport("digits.npz", True, "inside the package", str(asset))]

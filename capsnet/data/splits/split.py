@@ -1,6 +1,6 @@
-"""A split: all images of a data set as bytes, their labels, and the names of the classes.
+"""A split: all images of a data set as bytes, their labels, and the task these are labels of.
 
-Usage: split = Split(images, labels, classes).to("cuda")
+Usage: split = Split(images, labels, OneLabel(("cat", "dog"))).to("cuda")
 """
 
 from collections.abc import Sequence
@@ -10,35 +10,29 @@ import torch
 from torch import Tensor
 
 from capsnet.errors import UserError
+from capsnet.tasks import Labels, OneLabel, Task
 
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Images uint8 [M, C, H, W], labels int64 [M] and the name of each class."""
+    """Images uint8 [M, C, H, W], and labels [M, …] of a task; names alone are those of OneLabel."""
 
     images: Tensor
     labels: Tensor
-    classes: tuple[str, ...]
+    task: Task
 
-    def __post_init__(self) -> None:
-        if self.images.dtype != torch.uint8 or self.images.ndim != 4:
+    def __init__(self, images: Tensor, labels: Tensor, task: Task | Sequence[str]) -> None:
+        task = task if isinstance(task, Task) else OneLabel(tuple(task))
+        if images.dtype != torch.uint8 or images.ndim != 4:
             raise UserError(
-                f"Images must be uint8 [M, C, H, W], not {self.images.dtype} "
-                f"{list(self.images.shape)}; convert them first."
+                f"Images must be uint8 [M, C, H, W], not {images.dtype} "
+                f"{list(images.shape)}; convert them first."
             )
-        if self.labels.dtype != torch.int64 or self.labels.shape != self.images.shape[:1]:
-            raise UserError(
-                f"Labels must be int64 [{len(self.images)}], one per image, not "
-                f"{self.labels.dtype} {list(self.labels.shape)}; convert them first."
-            )
-        if len(self.labels) == 0:
+        if len(images) == 0:
             raise UserError("A data set needs at least one image; this one is empty.")
-        low, high = int(self.labels.min()), int(self.labels.max())
-        if low < 0 or high >= len(self.classes):
-            raise UserError(
-                f"Labels must lie in 0..{len(self.classes) - 1} for {len(self.classes)} classes, "
-                f"but run from {low} to {high}; correct the labels or name all classes."
-            )
+        task.check(labels, len(images))
+        for name, value in (("images", images), ("labels", labels), ("task", task)):
+            object.__setattr__(self, name, value)
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -51,20 +45,23 @@ class Split:
 
     def to(self, device: torch.device | str) -> "Split":
         """Return the split with its tensors on `device`."""
-        return Split(self.images.to(device), self.labels.to(device), self.classes)
+        return Split(self.images.to(device), self.labels.to(device), self.task)
 
     def subset(self, indices: Tensor | Sequence[int]) -> "Split":
         """Return the images at `indices` [K], in that order."""
         indices = torch.as_tensor(indices, device=self.labels.device)
-        return Split(self.images[indices], self.labels[indices], self.classes)
+        return Split(self.images[indices], self.labels[indices], self.task)
 
     def label_counts(self) -> tuple[int, ...]:
-        """Return how many images each class has."""
-        return tuple(torch.bincount(self.labels, minlength=len(self.classes)).tolist())
+        """Return how many images each class has; nothing where labels are numbers."""
+        if not isinstance(self.task, Labels):
+            return ()
+        table = self.task.table(self.task.batched(self.labels))
+        return tuple(table.sum(dim=0).long().tolist())
 
 
 def stratified(labels: Tensor, num_chosen: int, seed: int) -> tuple[Tensor, Tensor]:
-    """Part indices of labels [M] into (rest [M-K], chosen [K]), seeded, class shares kept.
+    """Part indices of strata [M] into (rest [M-K], chosen [K]), seeded, their shares kept.
 
     Every class is shuffled and spread evenly over [0, 1); the K smallest places are chosen.
     """

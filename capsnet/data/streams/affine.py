@@ -14,7 +14,8 @@ from torch import Tensor
 from capsnet.data.splits.split import Split
 from capsnet.data.streams.augmentation import draw_maps
 from capsnet.data.streams.geometry import SHARP, affine_theta, place, warp
-from capsnet.data.streams.stream import Batch, Plan, Stream, canvas_shape, fixed_generator
+from capsnet.data.streams.stream import Plan, Stream, canvas_shape, fixed_generator, label
+from capsnet.tasks import Batch
 
 VERSIONS = 32
 ROTATE, SHEAR, SCALE = 20.0, 0.2, 0.2
@@ -47,7 +48,7 @@ class CanvasStream(Stream):
         """Make the batch of a slice of a plan; its only part is the image itself."""
         images = place(self.split.images[plan["index"]], plan["shift"], self.image_shape[1:])
         images = images.float() / 255
-        return Batch(images, self.split.labels[plan["index"]][:, None], images[:, None])
+        return label(images, self.split, plan["index"])
 
 
 class AffineStream(Stream):
@@ -101,7 +102,7 @@ class AffineStream(Stream):
         """Make the batch of a slice of a plan; its only part is the image itself."""
         images = self.split.images[plan["index"]].float() / 255
         images = warp(images, plan["theta"], self.image_shape[1:], SHARP)
-        return Batch(images, self.split.labels[plan["index"]][:, None], images[:, None])
+        return label(images, self.split, plan["index"])
 
 
 def ink_boxes(images: Tensor) -> Tensor:

@@ -14,8 +14,9 @@ from torch import Tensor
 
 from capsnet.data.splits.split import Split
 from capsnet.data.streams.augmentation import Augment, Mover
-from capsnet.data.streams.stream import Batch, Plan, Stream, canvas_shape, fixed_generator
+from capsnet.data.streams.stream import Plan, Stream, canvas_shape, fixed_generator
 from capsnet.errors import UserError
+from capsnet.tasks import Batch, OneLabel, Pairs
 
 
 class OverlapStream(Stream):
@@ -29,7 +30,7 @@ class OverlapStream(Stream):
         max_shift: int = 4,
         augment: Augment | None = None,
     ) -> None:
-        if len(split.labels.unique()) < 2:
+        if not isinstance(split.task, OneLabel) or len(split.labels.unique()) < 2:
             raise UserError("Overlaps pair different classes; give images of at least two.")
         self.split = split
         self.num_samples = num_samples
@@ -38,6 +39,11 @@ class OverlapStream(Stream):
         movement = replace(augment or Augment(), shift=max_shift)
         sizes = (split.image_shape[1:], self.image_shape[1:])
         self.mover = Mover(movement, *sizes, self.device)
+
+    @property
+    def task(self) -> Pairs:
+        """Both classes of an image are asked for."""
+        return Pairs(self.split.task.names)
 
     def plan(self, generator: torch.Generator | None) -> Plan:
         """Draw "index" [M, 2] of the two images and their movement, [M, 2, …]."""

@@ -8,7 +8,7 @@ Usage:
     batch = stream.batch({name: values[:128] for name, values in plan.items()})
 """
 
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -16,16 +16,9 @@ from torch import Tensor
 from capsnet.data.splits.split import Split
 from capsnet.data.streams.augmentation import Augment, Mover, Plan
 from capsnet.errors import UserError
+from capsnet.tasks import Batch, SeveralLabels, Task
 
 TEST_SEED = 2017
-
-
-class Batch(NamedTuple):
-    """Images [N, C, H, W] in [0, 1], labels [N, L], and each object alone [N, L, C, H, W]."""
-
-    images: Tensor
-    labels: Tensor
-    parts: Tensor
 
 
 class Stream(Protocol):
@@ -36,14 +29,9 @@ class Stream(Protocol):
     image_shape: tuple[int, int, int]
 
     @property
-    def classes(self) -> tuple[str, ...]:
-        """The names of the classes."""
-        return self.split.classes
-
-    @property
-    def num_classes(self) -> int:
-        """The number of classes."""
-        return len(self.split.classes)
+    def task(self) -> Task:
+        """What is asked of the images of a batch."""
+        return self.split.task
 
     @property
     def device(self) -> torch.device:
@@ -79,6 +67,13 @@ def canvas_shape(split: Split, canvas: int | None, margin: int = 0) -> tuple[int
     return channels, canvas, canvas
 
 
+def label(images: Tensor, split: Split, index: Tensor) -> Batch:
+    """Return images [N, C, H, W] of one object each as a batch, with the labels at index [N]."""
+    labels = split.task.batched(split.labels[index])
+    # An image of several labels has no part that would belong to one of them.
+    return Batch(images, labels, None if isinstance(split.task, SeveralLabels) else images[:, None])
+
+
 class ImageStream(Stream):
     """One object per image, centred on a square canvas if one is given; moved by `augment`."""
 
@@ -103,4 +98,4 @@ class ImageStream(Stream):
         """Make the batch of a slice of a plan; its only part is the image itself."""
         index = plan["index"]
         images = self.mover.move(self.split.images[index] / 255, plan)
-        return Batch(images, self.split.labels[index][:, None], images[:, None])
+        return label(images, self.split, index)

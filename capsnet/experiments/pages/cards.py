@@ -4,6 +4,7 @@ ship(Path("runs/reproduce/capsnet_mnist-mnist-seed0-1a2b3c4d5e"), "capsnet_mnist
 """
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -13,8 +14,8 @@ from capsnet.experiments.pages import markdown
 from capsnet.experiments.recipes import describe
 from capsnet.experiments.runner.records import RECORD_FILE
 from capsnet.files import write_text
-from capsnet.models import Classifier, create_model, list_models
-from capsnet.models.weights import find_model, load_tensors, save_weights, shipped_path
+from capsnet.models import Model, create_model, list_models
+from capsnet.models.weights import find_model, read_weights, save_weights, shipped_path
 from capsnet.training.config import WHERE
 
 PAGE = Path("docs/model_cards.md")
@@ -27,7 +28,7 @@ def ship(run_folder: Path, name: str, root: Path = Path(".")) -> Path:
     if not root.is_dir():
         raise UserError(f"There is no folder {root}; choose one that is there.")
     model, card = find_model(str(run_folder))
-    if card["result"].get("split", "test") != "test":
+    if card.result.get("split", "test") != "test":
         raise UserError(
             f"{run_folder} was judged on training images that it held out, and cards say the test "
             "error; ship a run whose final split is test."
@@ -42,24 +43,22 @@ def ship(run_folder: Path, name: str, root: Path = Path(".")) -> Path:
         raise UserError(f"The weights in {run_folder} do not fit half precision; train others.")
     record_file = run_folder / RECORD_FILE
     record = json.loads(record_file.read_text(encoding="utf-8")) if record_file.exists() else {}
-    card = {
-        "config": {k: v for k, v in card["config"].items() if k not in WHERE},
-        "classes": card["classes"],
-        "result": {k: v for k, v in card["result"].items() if k not in ("folder", "wrong")},
-        "versions": card["versions"],
-        "commit": record.get("commit"),  # a run of `capsnet train` does not note its own
-        "experiment": record.get("experiment"),
-        "row": record.get("row"),
-    }
+    card = replace(
+        card,
+        config={k: v for k, v in (card.config or {}).items() if k not in WHERE},
+        result={k: v for k, v in card.result.items() if k not in ("folder", "wrong")},
+        # A run of `capsnet train` does not note its own commit.
+        more={key: record.get(key) for key in ("commit", "experiment", "row")},
+    )
     path = shipped_path(name)
     save_weights(model, path, card, dtype=torch.float16)
     write_text(root / PAGE, cards_page())
     return path
 
 
-def interface(model: Classifier) -> str:
+def interface(model: Model) -> str:
     """Return in words what goes into a model and comes out of it."""
-    return f"images of shape {model.image_shape} and {model.num_classes} classes"
+    return f"images of shape {model.image_shape} and {len(model.task.names)} answers"
 
 
 def cards_page() -> str:
@@ -68,8 +67,8 @@ def cards_page() -> str:
     for name in list_models():
         path = shipped_path(name)
         if path.exists():
-            _, card = load_tensors(path)
-            config, result = card["config"], card["result"]
+            _, card = read_weights(path)
+            config, result = card.config or {}, card.result
             rows.append(
                 [
                     f"`{name}`",
@@ -78,7 +77,7 @@ def cards_page() -> str:
                     str(config["seed"]),
                     f"{result['error_percent']:.2f} % of {result['num_images']:,}",
                     f"{result['seconds']:.0f} s on {result['device']}",
-                    card.get("commit") or "–",
+                    card.more.get("commit") or "–",
                     f"{path.stat().st_size / 1e6:.1f} MB",
                 ]
             )

@@ -12,9 +12,9 @@ from matplotlib.figure import Figure
 
 from capsnet.data import Plan, SplitName, Stream
 from capsnet.experiments.runner.records import Results
-from capsnet.models import Classifier
+from capsnet.models import Model
 from capsnet.training.config import TrainConfig
-from capsnet.training.evaluate import Answers, answer
+from capsnet.training.evaluation import Answers, answer
 from capsnet.training.setup import open_stream
 
 BATCH = 512
@@ -24,7 +24,7 @@ BATCH = 512
 class Trained:
     """A finished run: the model with its final weights, ready on its device."""
 
-    model: Classifier
+    model: Model
     config: TrainConfig
     device: torch.device
     precision: torch.dtype

@@ -43,7 +43,8 @@ from capsnet.provenance import device_name, git_commit, machine
 from capsnet.training.checkpoint import CHECKPOINT
 from capsnet.training.config import TrainConfig
 from capsnet.training.device import pick_device, pick_precision
-from capsnet.training.loop import Diverged, Interrupted, train
+from capsnet.training.loop import train
+from capsnet.training.outcome import Diverged, Interrupted
 
 RESULTS = Path("results")  # where `report` looks
 SMOKE_RESULTS = Path("runs/smoke")
@@ -251,21 +252,20 @@ def make_run(
         if deadline is None or time.monotonic() < deadline:
             raise
         return None
-    except Diverged:
+    if isinstance(outcome, Diverged):
         return {"diverged": True}
-    lines = (config.folder / "log.jsonl").read_text(encoding="utf-8").splitlines()
-    last = json.loads(lines[-1])
+    result, last = outcome.to_json(), outcome.history[-1]
     device = pick_device(config.device)
     model, _ = find_model(str(config.folder))
     trained = Trained(
         model.to(device), config, device, pick_precision(config.precision, device), at_most
     )
     return {
-        **{key: outcome[key] for key in _KEPT},
-        "epochs": last["epoch"],
-        "loss": last["loss"],
-        "train_error_percent": last["train_error_percent"],
-        "validation_error_percent": last.get("validation_error_percent"),
+        **{key: result[key] for key in _KEPT},
+        "epochs": last.epoch,
+        "loss": last.loss,
+        "train_error_percent": last.train,
+        "validation_error_percent": last.validation,
         **experiment.measure(trained),
     }
 

@@ -20,6 +20,8 @@ class RoutingTrace(NamedTuple):
     c: Tensor  # [R, N, I, J]
     s: Tensor  # [R, N, J, E]
     v: Tensor  # [R, N, J, E]
+    leaky: bool = False
+    biased: bool = False
 
 
 def transform(u: Tensor, W: Tensor) -> Tensor:
@@ -72,4 +74,5 @@ def trace_votes(u_hat: Tensor, num_iters: int, bias: Tensor | None, leaky: bool)
         c, s, v = iterate(u_hat, b, bias, leaky)
         steps.append((b, c, s, v))
         b = b + torch.einsum("nije,nje->nij", u_hat, v)
-    return RoutingTrace(u_hat, *(torch.stack(x) for x in zip(*steps, strict=True)))
+    b, c, s, v = (torch.stack(x) for x in zip(*steps, strict=True))
+    return RoutingTrace(u_hat, b, c, s, v, leaky, bias is not None)

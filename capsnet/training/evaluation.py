@@ -5,9 +5,8 @@ evaluate(model, open_data("mnist", "test")).error_percent
 
 import base64
 import zlib
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -15,81 +14,71 @@ from torch import Tensor
 
 from capsnet.data import Plan, Stream
 from capsnet.errors import UserError
-from capsnet.models import Classifier
-from capsnet.training.objectives import wrong
-
-
-@dataclass(frozen=True, eq=False)
-class Evaluation:
-    """Errors over a data set; an image with several labels is right only if all are found."""
-
-    wrong: Tensor  # [M], which images
-    per_class_error_percent: tuple[float | None, ...]  # of the images that show it; None: no image
-
-    @property
-    def num_images(self) -> int:
-        """The number of images."""
-        return len(self.wrong)
-
-    @property
-    def num_wrong(self) -> int:
-        """The number of wrong answers."""
-        return int(self.wrong.sum())
-
-    @property
-    def error_percent(self) -> float:
-        """The share of wrong answers in per cent."""
-        return 100 * self.num_wrong / self.num_images
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the numbers as plain JSON values."""
-        names = ("error_percent", "num_images", "num_wrong", "per_class_error_percent")
-        return {name: getattr(self, name) for name in names}
+from capsnet.models import Model
+from capsnet.tasks import Result
 
 
 class Answers(NamedTuple):
     """What a model says of all M images of a stream, on the CPU."""
 
-    lengths: Tensor  # [M, J]
-    labels: Tensor  # [M, L]
-    wrong: Tensor  # [M]
+    answers: Tensor  # [M, J]
+    labels: Tensor  # [M, …]
+    misses: Tensor  # [M], for classes: which are wrong
 
 
 def evaluate(
-    model: Classifier,
+    model: Model,
     stream: Stream,
     batch_size: int = 256,
     precision: torch.dtype = torch.float32,
-) -> Evaluation:
-    """Return the errors of the model on all images of the stream."""
+    progress: Callable[[int], None] | None = None,
+) -> Result:
+    """Measure a model on all images of a stream, by the task of the stream.
+
+    Args:
+        model: A model on the device of the stream.
+        stream: Data of the model's shape and classes, such as `open_data("mnist", "test")`.
+        batch_size: Images at a time.
+        precision: Type that the layers compute in.
+        progress: Called after each batch with the number of images done.
+
+    Returns:
+        The result of the stream's task: `LabelsResult` (error_percent, wrong [M], …) for classes,
+        `NumbersResult` (mean_absolute_errors, r_squared) for numbers.
+
+    Example:
+        >>> model = create_model("capsnet_small", pretrained=True)
+        >>> evaluate(model, open_data("digits", "test")).figure
+        0.7
+    """
     check_fit(model, stream)
-    answers = answer(model, stream, batch_size, precision)
-    shows = [(answers.labels == k).any(dim=1) for k in range(stream.num_classes)]
-    of_class = [answers.wrong[x] for x in shows]
-    per_class = [float(100 * x.float().mean()) if len(x) else None for x in of_class]
-    return Evaluation(answers.wrong, tuple(per_class))
+    said = answer(model, stream, batch_size, precision, progress=progress)
+    return stream.task.measure(said.answers, said.labels)
 
 
 @torch.inference_mode()
 def answer(
-    model: Classifier,
+    model: Model,
     stream: Stream,
     batch_size: int = 256,
     precision: torch.dtype = torch.float32,
     plan: Plan | None = None,
+    progress: Callable[[int], None] | None = None,
 ) -> Answers:
     """Return the model's answers to a plan of the stream, by default the fixed one."""
     model.eval()
     plan = plan or stream.plan(None)
     autocast = torch.autocast(stream.device.type, precision, enabled=precision != torch.float32)
-    lengths, labels = [], []
+    answers, labels = [], []
     for start in range(0, stream.num_samples, batch_size):
         batch = stream.batch({k: x[start : start + batch_size] for k, x in plan.items()})
         with autocast:
-            lengths.append(model(batch.images).lengths.cpu())
+            answers.append(model(batch.images).answers.cpu())
         labels.append(batch.labels.cpu())
-    said, true = torch.cat(lengths), torch.cat(labels)
-    return Answers(said, true, wrong(said, true))
+        if progress is not None:
+            progress(min(start + batch_size, stream.num_samples))
+    said, true = torch.cat(answers), torch.cat(labels)
+    return Answers(said, true, stream.task.misses(said, true))
 
 
 def pack(wrong: np.ndarray) -> str:
@@ -103,23 +92,29 @@ def unpack(text: str, num_images: int) -> np.ndarray:
     return np.unpackbits(bits, count=num_images).astype(bool)
 
 
-def check_fit(model: Classifier, stream: Stream) -> None:
-    """Raise a UserError if the images or classes of the stream are not the model's."""
+def check_fit(model: Model, stream: Stream) -> None:
+    """Raise a UserError if the images or the task of the stream are not the model's."""
     if tuple(stream.image_shape) != model.image_shape:
         raise UserError(
             f"The model takes images of shape {model.image_shape}, the data has "
             f"{tuple(stream.image_shape)}; choose data of the model's shape."
         )
-    if stream.num_classes != model.num_classes:
+    task = stream.task
+    if not isinstance(task, model.tasks):
         raise UserError(
-            f"The model knows {model.num_classes} classes, the data has {stream.num_classes}; "
+            f"{model.name} was not made for the task of the data, "
+            f"{task.kind.replace('_', ' ')}; choose other data."
+        )
+    if len(task.names) != len(model.task.names):
+        raise UserError(
+            f"The model knows {len(model.task.names)} classes, the data has {len(task.names)}; "
             "choose data with the model's classes."
         )
 
 
 def check_names(known: Sequence[str], stream: Stream) -> None:
     """Raise a UserError if the classes of the stream are as many as the model's, but others."""
-    shown = list(stream.classes)
+    shown = list(stream.task.names)
     if len(known) == len(shown) and list(known) != shown:
         raise UserError(
             f"The model knows {', '.join(known)}, the data has {', '.join(shown)}; choose data "

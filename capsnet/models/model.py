@@ -1,0 +1,164 @@
+"""The contract of a model: images in, one vector and one answer per class or number out.
+
+class Mine(Model): forward, loss; abilities (abilities.py) by having their methods.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.utils import _pytree
+
+from capsnet.errors import UserError
+from capsnet.models.abilities import Draws, Embeds, Placed, Traced
+from capsnet.tasks import Batch, Labels, OneLabel, Pairs, SeveralLabels, Task
+
+
+class Output(NamedTuple):
+    """What a model says of N images: a vector and an answer for each of J classes or numbers."""
+
+    v: Tensor  # [N, J, E], the capsules; for a CNN [N, J, 1], the logits
+    answers: Tensor  # [N, J], the probability of each class, or each number
+
+    @property
+    def lengths(self) -> Tensor:
+        """The answers of a model whose answers are the lengths of its capsules, [N, J]."""
+        return self.answers
+
+
+_pytree._register_namedtuple(Output, serialized_type_name="capsnet.models.Output")
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a run is, for losses that change on the way.
+
+    `step` is a tensor on the device, because a step may be captured once and replayed: compute
+    with it, and do not ask for its value.
+    """
+
+    step: Tensor  # [], the steps done
+    steps_per_epoch: int
+    total_steps: int
+
+    @classmethod
+    def at(cls, step: int, total_steps: int, steps_per_epoch: int = 1) -> "Progress":
+        """Return the progress after so many steps, for a loop of one's own."""
+        return cls(torch.tensor(float(step)), steps_per_epoch, total_steps)
+
+    @property
+    def epoch(self) -> Tensor:
+        """The epochs done, a whole number as a tensor []."""
+        return (self.step / self.steps_per_epoch).floor()
+
+    @property
+    def share(self) -> Tensor:
+        """The part of the run that is done, 0 to 1, a tensor []."""
+        return self.step / self.total_steps
+
+
+class Model(nn.Module, ABC):
+    """Abstract: images [N, C, H, W] in [0, 1] -> Output, for a task, with a loss of its own.
+
+    A final model has options for its task in its signature: `num_classes` (OneLabel, Pairs,
+    SeveralLabels) or `ranges` (Numbers), beside `image_shape`.
+    """
+
+    tasks: ClassVar[tuple[type[Task], ...]]  # the kinds of task it can be trained for
+    head: ClassVar[tuple[str, ...]] = ()  # the modules that other classes or images make anew
+    task: Task  # what it is, or was, trained for
+    name: str  # set by create_model, with options: what rebuilds the same model
+    options: dict[str, Any]
+
+    def __init__(self, image_shape: tuple[int, int, int], task: Task) -> None:
+        super().__init__()
+        c, h, w = image_shape
+        self.image_shape, self.task = (c, h, w), task
+        self.name, self.options = type(self).__name__, {}
+
+    @abstractmethod
+    def forward(self, images: Tensor) -> Output:
+        """Return what the model says of images [N, C, H, W]."""
+
+    @abstractmethod
+    def loss(self, output: Output, batch: Batch, progress: Progress) -> Tensor:
+        """Return what training makes small, a tensor [], averaged over the batch."""
+
+    if TYPE_CHECKING:
+
+        def __call__(self, images: Tensor) -> Output:  # noqa: D102
+            ...
+
+    @property
+    def draws(self) -> Draws | None:
+        """The model as one that draws pictures, if it can."""
+        return self if isinstance(self, Draws) else None
+
+    @property
+    def traced(self) -> Traced | None:
+        """The model as one whose routing can be followed, if it can."""
+        return self if isinstance(self, Traced) else None
+
+    @property
+    def placed(self) -> Placed | None:
+        """The model as one whose primary capsules have a place in the image, if they have."""
+        return self if isinstance(self, Placed) else None
+
+    @property
+    def embeds(self) -> Embeds | None:
+        """The model as one with hidden features, if it has them."""
+        return self if isinstance(self, Embeds) else None
+
+    def set_task(self, task: Task) -> None:
+        """Say what the model is trained for; a UserError if it is made for something else."""
+        if not isinstance(task, self.tasks):
+            kinds = " or ".join(kind.kind.replace("_", " ") for kind in self.tasks)
+            raise UserError(
+                f"{self.name} answers with {kinds}, but {task.kind.replace('_', ' ')} is asked "
+                "for; choose another model or other data."
+            )
+        if len(task.names) != len(self.task.names):
+            raise UserError(
+                f"{self.name} gives {len(self.task.names)} answers, but {len(task.names)} are "
+                "asked for; choose data with the model's classes."
+            )
+        self.task = task
+
+    def check(self, images: Tensor) -> None:
+        """Raise a UserError if these are not images for this model."""
+        if images.dim() != 4 or images.shape[1:] != self.image_shape:
+            raise UserError(
+                f"The model takes images [N, {', '.join(map(str, self.image_shape))}], not "
+                f"{list(images.shape)}; give images of its shape."
+            )
+        if not images.is_floating_point():
+            raise UserError(f"The model takes images in 0 … 1, not {images.dtype}; divide by 255.")
+
+
+class Classifier(Model):
+    """Abstract: a model whose answers are the probabilities of classes."""
+
+    tasks = (OneLabel, Pairs, SeveralLabels)
+    task: Labels
+
+    def __init__(self, image_shape: tuple[int, int, int], num_classes: int) -> None:
+        if num_classes < 2:
+            raise UserError(f"A classifier needs at least two classes, not {num_classes}.")
+        super().__init__(image_shape, OneLabel.numbered(num_classes))
+
+    @property
+    def num_classes(self) -> int:
+        """The number of classes."""
+        return len(self.task.names)
+
+
+def conv_size(size: int, kernel: int, stride: int) -> int:
+    """Return the side left by an unpadded convolution; a UserError if the kernel does not fit."""
+    if size < kernel:
+        raise UserError(
+            f"A {kernel}×{kernel} kernel does not fit a {size}×{size} picture; "
+            "give larger images or a model with smaller kernels."
+        )
+    return (size - kernel) // stride + 1

@@ -1,0 +1,73 @@
+"""Settings that say themselves what they may be: bounds stand in the annotation, beside the name.
+
+def __init__(self, width: Size = 8, dropout: Share = 0.5) …; check_values(hints, {"width": 0})
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any
+
+from annotated_types import Ge, Le, Lt
+
+from capsnet.errors import UserError, unknown_name
+
+LARGEST = 1 << 31  # what a size may be
+LARGEST_SETTING = 10**12  # what any number may be
+Size = Annotated[int, Ge(1), Lt(LARGEST)]
+Share = Annotated[float, Ge(0), Lt(1)]
+Iterations = Annotated[int, Ge(1), Le(1000)]
+Positive = Annotated[float, Ge(0), Lt(LARGEST_SETTING)]
+
+_RULES = {
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "finite_number": "a number",
+    "bool_type": "True or False",
+    "string_type": "a word",
+    "tuple_type": "numbers in brackets, such as (16, 32)",
+    "greater_than": "greater than {gt}",
+    "greater_than_equal": "at least {ge}",
+    "less_than": "less than {lt}",
+    "less_than_equal": "at most {le}",
+    "missing": "longer by at least one part",
+    "too_long": "of {max_length} parts",
+}
+
+
+def check_values(
+    hints: Mapping[str, Any], values: Mapping[str, Any], called: Callable[[str], str] = str
+) -> None:
+    """Raise a UserError for the first value that its annotation does not allow.
+
+    hints: name -> annotation, as `typing.get_type_hints(…, include_extras=True)` returns them; a
+    name without one may be anything. called: how a sentence calls a name.
+    """
+    from pydantic import ConfigDict, TypeAdapter, ValidationError
+
+    config = ConfigDict(strict=True, arbitrary_types_allowed=True, allow_inf_nan=False)
+    for name, value in values.items():
+        if name in hints:
+            try:
+                TypeAdapter(hints[name], config=config).validate_python(value)
+            except ValidationError as error:
+                raise _mistake(name, called(name), value, error.errors()) from None
+
+
+def _mistake(name: str, called: str, value: Any, errors: list[Any]) -> UserError:
+    """Return the error for a value that breaks a rule."""
+    # Of a setting that may be left out, the other rule says more.
+    found = next((e for e in errors if e["type"] != "none_required"), errors[0])
+    if found["type"] == "literal_error":
+        words = found["ctx"]["expected"].replace(" or ", ", ").split(", ")
+        return unknown_name(name, str(value), [word.strip("'") for word in words])
+    inside = isinstance(value, tuple) and found["input"] is not value
+    limits = {
+        k: f"{x:,}" if isinstance(x, int) else f"{x:g}"
+        for k, x in found.get("ctx", {}).items()
+        if isinstance(x, int | float)
+    }
+    rule = _RULES.get(found["type"], "").format(**limits)
+    if not rule:
+        return UserError(f"{called} cannot be {value!r}: {found['msg']}.")
+    whose = f"Each part of {called[0].lower()}{called[1:]}" if inside else called
+    return UserError(f"{whose} must be {rule}, not {found['input'] if inside else value!r}.")

@@ -1,0 +1,138 @@
+"""What came of a run: finished, interrupted or diverged, and the line that each epoch leaves.
+
+outcome = train(config); if isinstance(outcome, Finished): outcome.result.figure
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from capsnet.tasks import LabelsResult, Result
+from capsnet.training.evaluation import pack
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """The numbers of one epoch; `train` and `validation` in the unit of the task's metric."""
+
+    epoch: int  # counted from 1
+    loss: float
+    train: float
+    lr: float
+    images_per_second: float
+    seconds: float  # of training so far
+    primary_length: float | None = None  # mean length of the primary capsules, if there are any
+    validation: float | None = None
+
+    def to_json(self, metric: str) -> dict[str, Any]:
+        """Return the line of the log, where the metric has its name."""
+        line = {
+            "epoch": self.epoch,
+            "loss": self.loss,
+            f"train_{metric}": self.train,
+            "lr": self.lr,
+            "images_per_second": self.images_per_second,
+            "seconds": self.seconds,
+            "primary_length": self.primary_length,
+            f"validation_{metric}": self.validation,
+        }
+        return {name: x for name, x in line.items() if x is not None}
+
+    @classmethod
+    def from_json(cls, line: dict[str, Any], metric: str) -> "Epoch":
+        """Return the epoch that a line of a log tells of."""
+        return cls(
+            line["epoch"],
+            line["loss"],
+            line[f"train_{metric}"],
+            line["lr"],
+            line["images_per_second"],
+            line["seconds"],
+            line.get("primary_length"),
+            line.get(f"validation_{metric}"),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Finished:
+    """A run that came to its end: its result on the final split, and how it was made."""
+
+    folder: Path
+    model: str
+    data: str
+    split: str
+    result: Result
+    history: tuple[Epoch, ...]
+    device: str
+    precision: str
+
+    @property
+    def seconds(self) -> float:
+        """The time spent on training steps."""
+        return self.history[-1].seconds
+
+    @property
+    def images_per_second(self) -> float:
+        """The speed of the last epoch."""
+        return self.history[-1].images_per_second
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what result.json holds."""
+        result = self.result.to_json()
+        if isinstance(self.result, LabelsResult):
+            result["wrong"] = pack(self.result.wrong.numpy())
+        return {
+            "model": self.model,
+            "data": self.data,
+            "split": self.split,
+            **result,
+            "seconds": self.seconds,
+            "images_per_second": self.images_per_second,
+            "device": self.device,
+            "precision": self.precision,
+            "folder": str(self.folder),
+        }
+
+    def __str__(self) -> str:
+        return (
+            f"{self.model} on {self.data}, {self.split}: {self.result} after {self.seconds:.1f} s "
+            f"of training ({self.images_per_second:,.0f} images/s); weights in {self.folder}."
+        )
+
+
+@dataclass(frozen=True)
+class Interrupted:
+    """A run that a signal stopped; its checkpoint says where."""
+
+    folder: Path
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what there is to say."""
+        return {"interrupted": True, "folder": str(self.folder)}
+
+    def __str__(self) -> str:
+        return f"Stopped and saved in {self.folder}; the same command with --resume goes on."
+
+
+@dataclass(frozen=True)
+class Diverged:
+    """A run whose loss or weights are no longer numbers."""
+
+    folder: Path
+    checkpoint_kept: bool  # whether an earlier, good state can be found in the folder
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what there is to say."""
+        return {"diverged": True, "folder": str(self.folder)}
+
+    def __str__(self) -> str:
+        kept = (
+            f" The last good checkpoint is kept in {self.folder}." if self.checkpoint_kept else ""
+        )
+        return (
+            "The loss is no longer a number; try smaller settings, first of all --lr, or "
+            f"--precision fp32.{kept}"
+        )
+
+
+Outcome = Finished | Interrupted | Diverged
