@@ -71,3 +71,8 @@ def _mistake(name: str, called: str, value: Any, errors: list[Any]) -> UserError
         return UserError(f"{called} cannot be {value!r}: {found['msg']}.")
     whose = f"Each part of {called[0].lower()}{called[1:]}" if inside else called
     return UserError(f"{whose} must be {rule}, not {found['input'] if inside else value!r}.")
+
+
+def tuples(value: Any) -> Any:
+    """Return a value read from JSON as it was given: lists are tuples."""
+    return tuple(map(tuples, value)) if isinstance(value, list) else value

@@ -95,7 +95,7 @@ def smoke(config: TrainConfig) -> TrainConfig:
     )
 
 
-def describe(config: dict[str, Any]) -> str:
+def in_words(config: dict[str, Any]) -> str:
     """Return a recorded recipe in words."""
     samples = f" of {config['num_samples']:,} images" if config["num_samples"] else ""
     parts = [f"{config['epochs']} epochs{samples}", f"batch {config['batch_size']}"]

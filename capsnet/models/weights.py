@@ -17,6 +17,7 @@ from capsnet.errors import UserError
 from capsnet.files import whole_file
 from capsnet.models.model import Model
 from capsnet.models.registry import create_model, model_entry
+from capsnet.options import tuples
 from capsnet.tasks import OneLabel, Pairs, Task, task_from_json
 
 WEIGHTS = "weights.safetensors"  # in the folder of a finished run
@@ -187,4 +188,4 @@ def set_weights(
 
 def plain_options(options: dict[str, Any]) -> dict[str, Any]:
     """Return options read from JSON as they were given: lists are tuples."""
-    return {k: tuple(v) if isinstance(v, list) else v for k, v in options.items()}
+    return {name: tuples(x) for name, x in options.items()}

@@ -115,7 +115,7 @@ class _Objects(Labels):
     def _check(self, labels: Tensor, shape: tuple[int, ...]) -> None:
         if labels.dtype != torch.int64 or labels.shape != shape:
             raise UserError(
-                f"Labels must be int64 {list(shape)}, not {labels.dtype} {list(labels.shape)}; "
+                f"Labels must be int64 {list(shape)}, one per object of each image, not {labels.dtype} {list(labels.shape)}; "
                 "convert them first."
             )
         low, high = (int(labels.min()), int(labels.max())) if labels.numel() else (0, 0)

@@ -9,6 +9,8 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 from torch import Tensor
 
+from capsnet.options import tuples
+
 
 class Batch(NamedTuple):
     """Images [N, C, H, W] in [0, 1], labels as the task has them, and what is to be drawn."""
@@ -94,8 +96,4 @@ class Task(ABC):
     @classmethod
     def from_json(cls, facts: dict[str, Any]) -> Self:
         """Return the task that `to_json` wrote; lists become tuples."""
-        return cls(**{name: _tuples(x) for name, x in facts.items() if name != "kind"})
-
-
-def _tuples(value: Any) -> Any:
-    return tuple(map(_tuples, value)) if isinstance(value, list) else value
+        return cls(**{name: tuples(x) for name, x in facts.items() if name != "kind"})

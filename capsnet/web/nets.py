@@ -74,8 +74,8 @@ def load_nets(weights: str | None, overlap: str | None, cnn: str | None) -> Nets
             "was trained on multimnist or multidigits."
         )
     other, _ = find_model(cnn or "cnn_small")
-    seen = (other.image_shape, other.task)
-    fits = other.traced is None and seen == (main.model.image_shape, main.model.task)
+    seen = (other.image_shape, list(other.task.names))
+    fits = other.traced is None and seen == (main.model.image_shape, main.classes)
     if cnn and not fits:
         raise UserError(
             f"{cnn} is no CNN for the images and classes of the CapsNet; give one trained on the "

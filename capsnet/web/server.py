@@ -48,7 +48,7 @@ def create_app(
     app.add_middleware(Guard, hosts=hosts)
     add_errors(app)
     add_routes(app, nets, Worker())
-    describe(app, nets)
+    tell_sizes(app, nets)
     app.mount("/static", StaticFiles(directory=STATIC), "static")
     return app
 
@@ -71,7 +71,7 @@ def add_errors(app: FastAPI) -> None:
         return refusal(429, "Too many requests are waiting; try again in a moment.")
 
 
-def describe(app: FastAPI, nets: Nets) -> None:
+def tell_sizes(app: FastAPI, nets: Nets) -> None:
     """Put the sizes of the loaded models into the OpenAPI description."""
     forms = app.openapi()["components"]["schemas"]
     model = nets.capsnet.model

@@ -41,6 +41,7 @@ def test_list_names_everything():
         "fashion",
         "multimnist",
         "multidigits",
+        "turned_digits",
         "mnist40",
         "affnist_style",
         "affnist",
@@ -60,7 +61,7 @@ def test_unknown_names_get_the_nearest():
 def test_digits_open_as_they_are_or_on_a_canvas_or_in_colour():
     stream = open_data("digits", "test")
     assert (stream.num_samples, stream.image_shape) == (1000, (1, 28, 28))
-    assert stream.classes == tuple("0123456789")
+    assert stream.task.names == tuple("0123456789")
     stream = open_data("digits", "test", image_size=32, channels=3)
     assert stream.batch(stream.plan(None)).images.shape == (1000, 3, 32, 32)
     with pytest.raises(UserError, match="28 or more"):
@@ -125,7 +126,7 @@ def test_folder_by_its_path(tmp_path, prefix):
         for i in range(5):
             Image.fromarray(np.full((9, 9), i, np.uint8)).save(tmp_path / name / f"{i}.png")
     stream = open_data(f"{prefix}{tmp_path}", "train")
-    assert (stream.num_samples, stream.image_shape, stream.classes) == (8, (1, 9, 9), ("a", "b"))
+    assert (stream.num_samples, stream.image_shape, stream.task.names) == (8, (1, 9, 9), ("a", "b"))
     for report in (check(f"{prefix}{tmp_path}"), fetch(f"{prefix}{tmp_path}")):
         assert report.label_counts == {"train": (4, 4), "test": (1, 1)}
 

@@ -105,7 +105,7 @@ def test_field_is_smooth_and_does_not_fold_the_image():
 def test_every_image_and_every_epoch_is_bent_its_own_way():
     digits = load_digits("test")
     same = Split(
-        digits.images[:1].expand(60, -1, -1, -1), digits.labels[:1].expand(60), digits.classes
+        digits.images[:1].expand(60, -1, -1, -1), digits.labels[:1].expand(60), digits.task
     )
     stream = ImageStream(same, Augment(shift=0, elastic=1.0))
     first, again, other = (stream.batch(stream.plan(seeded(s))).images for s in (1, 1, 2))

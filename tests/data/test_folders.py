@@ -21,7 +21,7 @@ def test_seeded_split_is_whole_and_stratified(tmp_path):
     fill(tmp_path / "cat", 20)
     fill(tmp_path / "dog", 10)
     train, test = (load_folder(tmp_path, part) for part in ("train", "test"))
-    assert train.classes == test.classes == ("cat", "dog")
+    assert train.task.names == test.task.names == ("cat", "dog")
     assert train.label_counts() == (16, 8) and test.label_counts() == (4, 2)
     both = torch.cat([train.images, test.images]).flatten(1)
     assert len(both.unique(dim=0)) == 30  # no picture is in both
@@ -107,4 +107,4 @@ def test_hidden_files_are_passed_over(tmp_path):
     (tmp_path / ".git").mkdir()
     for name in (".DS_Store", "Thumbs.db", "desktop.ini"):
         (tmp_path / "a" / name).write_bytes(b"x")
-    assert load_folder(tmp_path, "train").classes == ("a", "b")
+    assert load_folder(tmp_path, "train").task.names == ("a", "b")

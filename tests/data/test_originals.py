@@ -39,7 +39,7 @@ def test_smallnorb_is_read_as_written(norb):
     split = load_smallnorb(folder, "train")
     assert np.array_equal(split.images.numpy(), images)
     assert np.array_equal(split.labels.numpy(), labels)
-    assert len(split.classes) == 5
+    assert len(split.task.names) == 5
     assert np.array_equal(load_smallnorb_info(folder, "train").numpy(), info)
 
 

@@ -12,6 +12,7 @@ from capsnet.data import (
 )
 from capsnet.data.sets.digits import load_digits
 from capsnet.data.streams.affine import ink_boxes
+from capsnet.data.streams.augmentation import draw_maps
 from capsnet.data.streams.geometry import (
     affine_grid,
     affine_theta,
@@ -20,6 +21,7 @@ from capsnet.data.streams.geometry import (
     place,
     warp,
 )
+from capsnet.data.streams.turned import TurnedStream
 from capsnet.errors import UserError
 
 
@@ -64,7 +66,7 @@ def test_batch_has_the_stated_form(stream):
         assert batch.images.dtype == batch.parts.dtype == torch.float32
         assert batch.labels.dtype == torch.int64
         assert batch.images.min() >= 0 and batch.images.max() <= 1
-        assert batch.labels.min() >= 0 and batch.labels.max() < stream.num_classes
+        assert batch.labels.min() >= 0 and batch.labels.max() < len(stream.task.names)
 
 
 def test_plan_is_decided_by_its_generator(stream):
@@ -289,3 +291,46 @@ def test_contrast_gives_warped_digits_their_edges_back():
     whole = (split.images / 255).diff(dim=2).square().sum()
     assert 0.8 < edges() < 0.9
     assert 0.95 < edges(contrast=1.2) < 1.05
+
+
+def test_height_width_and_shear_are_drawn_independently():
+    A = draw_maps(4000, 0.0, 0.3, 0.4, seeded(0))
+    x, y = A[:, 0, 0] - 1, A[:, 1, 1] - 1  # without rotation A = [[x, shear * y], [0, y]]
+    shear = A[:, 0, 1] / A[:, 1, 1]
+    for drawn, bound in ((x, 0.3), (y, 0.3), (shear, 0.4)):
+        assert 0.98 * bound < drawn.abs().max() <= bound + 1e-6
+        assert drawn.std().item() == pytest.approx(bound / 3**0.5, rel=0.05)
+    together = torch.corrcoef(torch.stack([x, y, shear])) - torch.eye(3)
+    assert together.abs().max() < 0.06  # about four standard errors
+
+
+def test_training_images_get_each_their_own_warp():
+    stream = ImageStream(load_digits("test"), Augment(0, 0.0, 0.3, 0.4))
+    theta = stream.plan(seeded(0))["theta"]
+    inverse = torch.linalg.inv(theta[:, :, :2])
+    ratio = inverse[:, 0, 0] / inverse[:, 1, 1]
+    assert ratio.std() > 0.15 and (inverse[:, 0, 1] / inverse[:, 1, 1]).std() > 0.15
+
+
+def test_default_canvases_are_those_of_the_paper():
+    digits = load_digits("test")
+    assert CanvasStream(digits).image_shape == (1, 40, 40)
+    assert AffineStream(digits).image_shape == (1, 40, 40)
+    pairs = OverlapStream(digits, 10)
+    assert pairs.image_shape == (1, 36, 36) and pairs.max_shift == 4
+    assert TurnedStream(digits).image_shape == (1, 28, 28)
+
+
+def test_turned_digits_are_turned_by_their_label():
+    stream = TurnedStream(load_digits("test").subset(range(50)))
+    plan = stream.plan(None)
+    batch = stream.batch(plan)
+    assert batch.labels.shape == (50, 1) and batch.labels.abs().max() <= 45
+    assert batch.labels.std() > 20
+    still = stream.batch({**plan, "angle": torch.zeros(50)}).images
+    turned = stream.batch({**plan, "angle": torch.full((50,), 90.0)}).images
+    # A quarter turn clockwise brings every pixel to a pixel.
+    torch.testing.assert_close(turned, still.rot90(-1, (2, 3)), atol=1e-4, rtol=0)
+    assert not torch.equal(batch.images, still)
+    other = stream.plan(seeded(1))
+    assert not torch.equal(other["angle"], stream.plan(seeded(2))["angle"])

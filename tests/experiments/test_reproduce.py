@@ -20,7 +20,7 @@ from capsnet.training import setup
 from capsnet.training.checkpoint import CHECKPOINT
 from capsnet.training.config import TrainConfig
 from capsnet.training.evaluation import unpack
-from capsnet.training.loop import Diverged, Interrupted
+from capsnet.training.outcome import Diverged, Interrupted
 from capsnet.training.stopping import Stop
 
 
@@ -249,13 +249,15 @@ def test_diverged_run_is_recorded_and_not_repeated(here, monkeypatch):
 
 def test_only_divergence_is_a_result(here, monkeypatch):
     def train(config):
-        raise error
+        if error is not None:
+            raise error
+        return Diverged(config.folder, False)
 
     monkeypatch.setattr(run, "train", train)
     error = UserError("The disk is no longer a number.")
     with pytest.raises(UserError, match="The disk"):
         reproduce("scrambled", seeds=1, **here)
-    error = Diverged("The loss is gone.")
+    error = None
     assert reproduce("scrambled", seeds=1, **here).made == 2
 
 

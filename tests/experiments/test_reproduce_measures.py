@@ -4,9 +4,9 @@ import torch
 from capsnet.data import AffineStream, CanvasStream, open_data
 from capsnet.experiments import affine, equivariance, few_labels, multimnist, scrambled
 from capsnet.experiments.multimnist import overlap_errors
-from capsnet.experiments.recipes import AUTHORS, describe
+from capsnet.experiments.recipes import AUTHORS, in_words
 from capsnet.experiments.runner.records import settings
-from capsnet.models import CapsNet, create_model
+from capsnet.models import create_model
 from capsnet.training.config import TrainConfig
 
 
@@ -65,7 +65,6 @@ def test_affnist_style_digits_are_as_sharp_as_placed_ones():
 def test_vector_that_is_followed_is_that_of_the_class():
     images, winner = torch.rand(2, 1, 28, 28), torch.tensor([3, 7])
     capsules = create_model("capsnet_small").eval()
-    assert isinstance(capsules, CapsNet)
     vectors, lengths = equivariance.follow(capsules, images, winner)
     assert vectors.shape == (2, 16)
     torch.testing.assert_close(torch.linalg.vector_norm(vectors, dim=1), lengths)
@@ -95,8 +94,8 @@ def test_sizes_are_those_that_are_claimed():
 
 def test_recipes_in_words_name_what_is_taken_from_the_authors():
     plain = settings(TrainConfig())
-    assert describe({**plain, "options": [*AUTHORS]}).endswith(", the authors' network")
-    assert describe({**plain, "options": [AUTHORS[1]]}).endswith(f", {AUTHORS[1]}")
+    assert in_words({**plain, "options": [*AUTHORS]}).endswith(", the authors' network")
+    assert in_words({**plain, "options": [AUTHORS[1]]}).endswith(f", {AUTHORS[1]}")
 
 
 def num_parameters(config):

@@ -167,7 +167,7 @@ def shelf(tmp_path, monkeypatch):
 def test_shipped_weights_have_a_card_and_a_line(shelf, tiny_in):
     from capsnet.training.loop import train
 
-    result = train(tiny_in(shelf / "run", options=()))
+    result = train(tiny_in(shelf / "run", options=())).to_json()
     path = ship(shelf / "run", "capsnet_small", root=shelf)
     tensors, card = load_tensors(path)
     assert {x.dtype for x in tensors.values()} == {torch.float16}

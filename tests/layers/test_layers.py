@@ -3,7 +3,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from capsnet.layers import ClassCaps, ConvSequential, Decoder, PrimaryCaps
+from capsnet.errors import UserError
+from capsnet.layers import ClassCaps, Conv2d, Decoder, PrimaryCaps
 from capsnet.ops import dynamic_routing, squash
 
 
@@ -60,39 +61,69 @@ def test_class_caps_has_no_bias_unless_asked():
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 @pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
-def test_conv_sequential_is_convolution_padding_and_relu(dtype, layout):
-    conv, pool = nn.Conv2d(3, 4, 5, padding="same", dtype=dtype), nn.MaxPool2d(2)
+def test_conv_is_scaled_convolution_padding_and_relu(dtype, layout):
+    conv = Conv2d(3, 4, 5, padding=2, relu=True, scale=0.5, dtype=dtype)
     x = torch.randn(2, 3, 6, 7, dtype=dtype).to(memory_format=layout)
     leaves = (x.requires_grad_(), conv.weight, conv.bias)
     results = []
-    for y in (
-        ConvSequential(conv, nn.ReLU(), pool)(x),
-        pool(F.conv2d(*leaves, padding="same").relu()),
-    ):
-        assert y.shape == (2, 4, 3, 3) and y.is_contiguous(memory_format=layout)
+    plain = F.conv2d(x, 0.5 * conv.weight, conv.bias, padding=2).relu()
+    for y in (conv(x), plain):
+        assert y.shape == (2, 4, 6, 7) and y.is_contiguous(memory_format=layout)
         results.append((y, *torch.autograd.grad(y.square().sum(), leaves)))
     for ours, expected in zip(*results, strict=True):
         torch.testing.assert_close(ours, expected)
 
 
-def test_conv_sequential_keeps_the_keys_of_a_sequence():
-    layers = nn.Conv2d(1, 2, 3, padding="same"), nn.ReLU(), nn.Conv2d(2, 2, 1, padding="same")
-    ours, plain = (kind(*layers, nn.ReLU()) for kind in (ConvSequential, nn.Sequential))
-    assert list(ours.state_dict()) == list(plain.state_dict())
+@pytest.mark.parametrize("spatial_dims", [1, 2, 3])
+def test_primary_capsules_of_signals_pictures_and_volumes(spatial_dims):
+    layer = PrimaryCaps(5, num_types=3, dim=4, kernel_size=3, spatial_dims=spatial_dims).double()
+    x = torch.randn(2, 5, *(9, 8, 7)[:spatial_dims], dtype=torch.double)
+    u = layer(x)
+    kind = (F.conv1d, F.conv2d, F.conv3d)[spatial_dims - 1]
+    map_ = kind(x, layer.conv.weight, layer.conv.bias, stride=2)
+    # Capsule (position, type) has the channels type * dim … of that position.
+    expected = map_.flatten(2).transpose(1, 2).reshape(2, -1, 4)
+    torch.testing.assert_close(u, squash(expected))
 
 
-@pytest.mark.parametrize(
-    "layers",
-    [
-        (nn.Conv2d(1, 2, 3, padding="same"), nn.MaxPool2d(2)),
-        (nn.Conv2d(1, 2, 3), nn.ReLU()),
-        (nn.Conv2d(1, 2, 4, padding="same"), nn.ReLU()),
-    ],
-    ids=["no ReLU", "no padding", "even kernel"],
-)
-def test_conv_sequential_takes_no_other_convolutions(layers):
-    with pytest.raises(AssertionError):
-        ConvSequential(*layers)
+@pytest.mark.parametrize("bad", [{"spatial_dims": 4}, {"spatial_dims": 1, "routed": True}])
+def test_primary_capsules_that_cannot_be(bad):
+    with pytest.raises(UserError, match="use 1, 2 or 3"):
+        PrimaryCaps(5, **bad)
+
+
+def test_primary_capsules_refuse_features_of_other_dimensions():
+    with pytest.raises(UserError, match="2 spatial dimensions"):
+        PrimaryCaps(5)(torch.rand(2, 5, 30))
+
+
+def test_class_capsules_take_tokens_and_maps_of_any_backbone():
+    layer = ClassCaps(num_lower=2 * 3 * 4, lower_dim=8, num_classes=5)
+    u = torch.randn(2, 24, 8)
+    v = layer(u)
+    tokens = u.reshape(2, 6, 32)  # six tokens of four capsules each
+    torch.testing.assert_close(layer(tokens), v)
+    features = tokens.transpose(1, 2).reshape(2, 32, 2, 3)  # the same on a grid of 2 × 3
+    torch.testing.assert_close(layer(features), v)
+    torch.testing.assert_close(layer.trace(features).v[-1], v)
+    with pytest.raises(UserError, match="24 capsules of 8"):
+        layer(torch.randn(2, 23, 8))
+
+
+def test_class_capsules_stack_to_any_depth():
+    stack = nn.Sequential(*(ClassCaps(6, 4, 6, 4) for _ in range(5)), ClassCaps(6, 4, 3, 2))
+    for layer in stack:
+        layer.W.data *= 10  # with small ones the lengths are squared away from layer to layer
+    v = stack(squash(torch.randn(2, 6, 4)))
+    assert v.shape == (2, 3, 2)
+    v.square().sum().backward()
+    assert all(p.grad is not None and p.grad.abs().max() > 0 for p in stack.parameters())
+
+
+def test_class_capsules_say_what_they_are():
+    text = repr(ClassCaps(6, 4, 3, 2, routing_bias=True, leaky=True, gradient="last"))
+    for words in ("6 capsules of 4 -> 3 of 2", "num_iters=3", "routing_bias", "leaky", "last"):
+        assert words in text
 
 
 @pytest.fixture

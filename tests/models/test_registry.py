@@ -5,12 +5,12 @@ from safetensors.torch import save_file
 import capsnet
 from capsnet.data import ImageStream, Split, open_data
 from capsnet.errors import UserError
-from capsnet.models import create_model, list_models
-from capsnet.models.weights import find_model, load_weights, save_weights
+from capsnet.models import Progress, create_model, list_models, model_entry
+from capsnet.models.weights import Card, find_model, load_weights, save_weights
 from capsnet.ops import squash
-from capsnet.training.config import TrainConfig
+from capsnet.tasks import Numbers, OneLabel
 from capsnet.training.evaluation import evaluate
-from capsnet.training.objectives import OBJECTIVES
+from capsnet.training.step import answer_and_loss
 
 SMALL = {"conv_channels": 8, "primary_types": 4, "decoder": (16,)}
 
@@ -21,35 +21,85 @@ def small_shape(name):
     return (1, 17, 18) if big_kernels else (1, 13, 14)
 
 
+def task_for(name):
+    """What a model of the package is asked, with as few answers as there can be."""
+    if Numbers in model_entry(name).model.tasks:
+        return Numbers(("angle", "size"), ("°", ""), ((-45.0, 45.0), (0.0, 2.0)))
+    return OneLabel(("a", "b", "c"))
+
+
+def labels_for(task):
+    if isinstance(task, Numbers):
+        return torch.tensor([[-3.0, 0.5], [40.0, 1.5]])
+    return torch.tensor([0, 2])
+
+
 @pytest.mark.parametrize("name", list_models())
 def test_model(name, tmp_path):
-    shape = small_shape(name)
-    model = create_model(name, image_shape=shape, num_classes=3)
+    shape, task = small_shape(name), task_for(name)
+    J = len(task.names)
+    model = create_model(name, image_shape=shape, **task.options)
+    model.set_task(task)
     images = torch.rand(2, *shape)
 
     output = model.eval()(images)
-    assert output.lengths.shape == (2, 3) and output.v.shape[:2] == (2, 3)
+    assert output.answers.shape == (2, J) and output.v.shape[:2] == (2, J)
     assert output.v.isfinite().all()
-    assert (output.lengths >= 0).all() and (output.lengths <= 1).all()
-    if model.objective == "margin":
+    if not isinstance(task, Numbers):
+        assert (output.answers >= 0).all() and (output.answers <= 1).all()
+    if name.startswith("capsnet_") and not isinstance(task, Numbers):
         torch.testing.assert_close(output.lengths, output.v.norm(dim=-1))
 
     batch_mates = model(torch.cat([images[:1], torch.rand(3, *shape)]))
     torch.testing.assert_close(batch_mates.v[:1], output.v[:1], rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(model(images[:1]).v, output.v[:1], rtol=1e-4, atol=1e-5)
 
-    split = Split((images * 255).byte(), torch.tensor([0, 2]), ("a", "b", "c"))
-    stream = ImageStream(split)
-    loss, wrong = OBJECTIVES[model.objective](model, stream.batch(stream.plan(None)), TrainConfig())
+    stream = ImageStream(Split((images * 255).byte(), labels_for(task), task))
+    batch = stream.batch(stream.plan(None))
+    loss, misses = answer_and_loss(model, batch, Progress.at(0, 10))
     loss.backward()
-    assert loss.isfinite() and wrong.shape == (2,)
+    assert loss.isfinite() and loss.shape == () and misses.shape == (2,)
     for key, p in model.named_parameters():
         assert p.grad is not None and p.grad.isfinite().all() and p.grad.abs().max() > 0, key
 
-    save_weights(model, tmp_path / "w.safetensors", {"classes": ["a", "b", "c"]})
+    save_weights(model, tmp_path / "w.safetensors", Card(name, model.options, task))
     again, card = load_weights(tmp_path / "w.safetensors")
-    assert (again.name, again.options, card["classes"]) == (name, model.options, ["a", "b", "c"])
-    assert torch.equal(again.eval()(images).v, model(images).v)
+    assert (again.name, again.options, card.task) == (name, model.options, task)
+    assert again.task == task and torch.equal(again.eval()(images).v, model(images).v)
+
+
+@pytest.mark.parametrize("name", list_models())
+def test_abilities_are_true(name):
+    shape, task = small_shape(name), task_for(name)
+    model = create_model(name, image_shape=shape, **task.options).eval()
+    images, capsules = torch.rand(2, *shape), name.startswith("capsnet")
+    found = (model.draws, model.traced, model.placed, model.embeds)
+    assert [x is not None for x in found] == [capsules, capsules, capsules, not capsules]
+    output = model(images)
+    if model.draws is not None:
+        assert model.draws.reconstruct(output.v).shape == images.shape
+        assert model.draws.reconstruct(output.v, 1).shape == images.shape
+        assert model.draws.draw(output.v).shape == images.shape
+    if model.traced is not None and model.placed is not None:
+        trace, u = model.traced.trace(images), model.placed.primary(images)
+        torch.testing.assert_close(trace.v[-1], output.v)
+        rows, columns, types = model.placed.grid
+        assert trace.u_hat.shape[:2] == u.shape[:2] == (2, rows * columns * types)
+        side, step = model.placed.field
+        assert shape[1] - step < (rows - 1) * step + side <= shape[1]
+    if model.embeds is not None:
+        assert model.embeds.embed(images).shape[0] == 2
+
+
+def test_a_capsule_sees_its_field_and_nothing_else():
+    model = create_model("capsnet_small").eval()
+    (rows, columns, types), (side, step) = model.grid, model.field
+    image = torch.rand(1, 1, 28, 28, requires_grad=True)
+    u = model.primary(image).view(rows, columns, types, -1)
+    seen = torch.autograd.grad(u[1, 2].square().sum(), image)[0][0, 0] != 0
+    inside = torch.zeros(28, 28, dtype=torch.bool)
+    inside[step : step + side, 2 * step : 2 * step + side] = True
+    assert torch.equal(seen, inside)
 
 
 @pytest.mark.parametrize(
@@ -102,6 +152,28 @@ def test_shipped_networks_come_with_the_options_they_were_trained_with():
         assert (other(images).v - model(images).v).abs().max() > 0.01
     with pytest.raises(UserError, match="another model"):
         create_model("capsnet_mnist", pretrained=True, routing_bias=False)
+
+
+@pytest.mark.parametrize(
+    "options", [{"num_classes": 5}, {"image_shape": (1, 32, 40)}, {"num_classes": 10}]
+)
+def test_pretrained_trunk_with_a_new_head(options):
+    shipped = create_model("capsnet_small", pretrained=True)
+    model = create_model("capsnet_small", pretrained=True, **options)
+    assert torch.equal(model.conv.weight, shipped.conv.weight)
+    assert torch.equal(model.primary_caps.conv.weight, shipped.primary_caps.conv.weight)
+    same_head = options == {"num_classes": 10}
+    W, theirs = model.class_caps.W, shipped.class_caps.W
+    assert (W.shape == theirs.shape and torch.equal(W, theirs)) == same_head
+    output = model(torch.rand(2, *model.image_shape))
+    assert model.reconstruct(output.v).shape == (2, *model.image_shape)
+
+
+def test_pretrained_cnn_with_a_new_head():
+    shipped = create_model("cnn_small", pretrained=True).state_dict()
+    model = create_model("cnn_small", pretrained=True, num_classes=3)
+    new = [k for k, x in model.state_dict().items() if not torch.equal(x, shipped[k])]
+    assert new == ["layers.10.weight", "layers.10.bias"]
 
 
 def test_primary_grid_of_the_paper():
@@ -221,20 +293,29 @@ def test_routed_primary_capsules_reach_the_model():
         (lambda: create_model("capsnet_mnist", image_shape=(1, 14, 30)), "does not fit a 6×6"),
         (lambda: create_model("cnn_small", image_shape=(1, 3, 3)), "does not fit"),
         (lambda: create_model("capsnet_small", num_classes=1), "at least two classes"),
-        (lambda: create_model("capsnet_small", num_iters="3"), "num_iters cannot be '3'"),
-        (lambda: create_model("capsnet_small", num_iters=0), "numbers from 1 on"),
-        (lambda: create_model("capsnet_small", num_iters=True), "num_iters cannot be True"),
-        (lambda: create_model("capsnet_small", num_iters=2.5), "num_iters cannot be 2.5"),
-        (lambda: create_model("capsnet_small", leaky=1), "leaky cannot be 1"),
-        (lambda: create_model("capsnet_small", decoder=16), "decoder cannot be 16"),
-        (lambda: create_model("capsnet_small", decoder=(16, "a")), "whole numbers"),
-        (lambda: create_model("capsnet_small", decoder=(0,)), "numbers from 1 on"),
-        (lambda: create_model("capsnet_small", image_shape=(1, 28)), "channels, height, width"),
+        (
+            lambda: create_model("capsnet_small", num_iters="3"),
+            "num_iters must be a whole number, not '3'",
+        ),
+        (lambda: create_model("capsnet_small", num_iters=0), "num_iters must be at least 1, not 0"),
+        (lambda: create_model("capsnet_small", num_iters=True), "whole number, not True"),
+        (lambda: create_model("capsnet_small", num_iters=2.5), r"whole number, not 2\.5"),
+        (lambda: create_model("capsnet_small", leaky=1), "leaky must be True or False, not 1"),
+        (lambda: create_model("capsnet_small", decoder=16), "decoder must be numbers in brackets"),
+        (
+            lambda: create_model("capsnet_small", decoder=(16, "a")),
+            "must be a whole number, not 'a'",
+        ),
+        (
+            lambda: create_model("capsnet_small", decoder=(0,)),
+            "Each part of the option decoder",
+        ),
+        (lambda: create_model("capsnet_small", image_shape=(1, 28)), "longer by"),
         (lambda: create_model("capsnet_small", init="author"), "did you mean 'authors'"),
         (lambda: create_model("capsnet_small", gradient="none"), "full, last"),
         (lambda: create_model("capsnet_small", backend="triton"), "no backend called 'triton'"),
-        (lambda: create_model("cnn_small", dropout=1.5), "less than 1"),
-        (lambda: create_model("cnn_small", dropout=-0.5), "0 or more"),
+        (lambda: create_model("cnn_small", dropout=1.5), r"dropout must be less than 1, not 1\.5"),
+        (lambda: create_model("cnn_small", dropout=-0.5), "at least 0"),
         (lambda: create_model("cnn_baseline", pretrained=True), "No weights are shipped"),
     ],
 )
@@ -250,7 +331,7 @@ def test_integer_dropout_is_a_number():
 
 def test_weights_of_another_model_a_broken_file_and_none(model, tmp_path):
     path = tmp_path / "w.safetensors"
-    save_weights(model, path, {})
+    save_weights(model, path)
     whole = path.read_bytes()
     for cut in (0, 7, len(whole) // 2, len(whole) - 1):
         path.write_bytes(whole[:cut])
@@ -267,7 +348,7 @@ def test_weights_of_another_model_a_broken_file_and_none(model, tmp_path):
     with pytest.raises(UserError, match=r"no weights\.safetensors"):
         find_model(str(tmp_path))
     model.options = {**model.options, "primary_types": 5}
-    save_weights(model, path, {})
+    save_weights(model, path)
     with pytest.raises(UserError, match="another model"):
         load_weights(path)
 

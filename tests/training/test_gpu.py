@@ -87,4 +87,4 @@ def test_interrupted_run_goes_on_to_the_same_result(tiny, ctrl_c):
     resumed = train(
         tiny("parts", device="cuda", model="capsnet_small", options=(), epochs=3, resume=True)
     )
-    assert resumed["num_wrong"] == whole["num_wrong"]
+    assert resumed.result.num_wrong == whole.result.num_wrong

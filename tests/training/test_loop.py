@@ -9,10 +9,11 @@ from outcome import history, same_outcome
 from capsnet.data import Augment, open_data
 from capsnet.errors import UserError
 from capsnet.models.weights import find_model, load_tensors
+from capsnet.tasks import OneLabel
 from capsnet.training.checkpoint import CHECKPOINT
 from capsnet.training.evaluation import evaluate, unpack
-from capsnet.training.loop import Interrupted, epoch_plan, train
-from capsnet.training.objectives import OBJECTIVES
+from capsnet.training.loop import epoch_plan, train
+from capsnet.training.outcome import Finished, Interrupted
 from capsnet.training.setup import build_model, open_stream
 from capsnet.training.step import TrainStep
 
@@ -48,7 +49,7 @@ def test_resumed_equals_uninterrupted(name, tiny, ctrl_c):
     assert not (parts.folder / "weights.safetensors").exists()
     with ctrl_c(3):  # in the middle of the second
         assert isinstance(train(replace(parts, resume=True)), Interrupted)
-    assert isinstance(train(replace(parts, resume=True)), dict)
+    assert isinstance(train(replace(parts, resume=True)), Finished)
     same_outcome(whole, parts)
 
 
@@ -71,15 +72,15 @@ def test_stops_where_the_validation_error_is_low_enough(tiny):
     first = next(k for k, error in enumerate(errors, 1) if error <= goal)
     result = train(stopped)
     assert history(stopped) == history(whole)[:first] and first < 4
-    assert train(replace(stopped, resume=True))["error_percent"] == result["error_percent"]
+    assert train(replace(stopped, resume=True)).result.figure == result.result.figure
     assert len(history(stopped)) == first
 
 
 def test_final_split_can_be_the_validation_images(tiny):
     config = tiny(holdout=50, final_split="validation")
     result = train(config)
-    assert result["split"] == "validation" and result["num_images"] == 50
-    assert result["error_percent"] == history(config)[-1]["validation_error_percent"]
+    assert result.split == "validation" and result.result.num_images == 50
+    assert result.result.figure == history(config)[-1]["validation_error_percent"]
 
 
 @pytest.mark.parametrize("changes", [{"stop_at_error": 1.0}, {"final_split": "validation"}])
@@ -90,14 +91,14 @@ def test_validation_needs_a_holdout(tiny, changes):
 
 def test_stop_in_the_very_last_step_finishes(tiny, ctrl_c):
     with ctrl_c(6):
-        assert isinstance(train(tiny()), dict)
+        assert isinstance(train(tiny()), Finished)
 
 
 def test_resuming_a_finished_run_changes_nothing(tiny):
     config = tiny()
     result = train(config)
     again = train(replace(config, resume=True))
-    assert again["error_percent"] == result["error_percent"]
+    assert again.result.figure == result.result.figure
     assert len(history(config)) == 2
 
 
@@ -135,11 +136,12 @@ def test_result_is_that_of_the_saved_weights(tiny):
     result = train(config)
     model, card = find_model(str(config.folder))
     again = evaluate(model, open_data("digits", "test"))
-    assert again.error_percent == result["error_percent"] == card["result"]["error_percent"]
-    assert result["num_images"] == 1000 and result["num_wrong"] == again.num_wrong
-    assert unpack(result["wrong"], 1000).tolist() == again.wrong.tolist()
-    assert card["classes"] == list("0123456789")
-    assert (config.folder / "result.json").read_text() == json.dumps(result, indent=2)
+    saved = card.result
+    assert again.error_percent == result.result.figure == saved["error_percent"]
+    assert saved["num_images"] == 1000 and saved["num_wrong"] == again.num_wrong
+    assert unpack(saved["wrong"], 1000).tolist() == again.wrong.tolist()
+    assert card.task == OneLabel(tuple("0123456789")) == model.task
+    assert (config.folder / "result.json").read_text() == json.dumps(result.to_json(), indent=2)
 
 
 def test_averaged_weights_are_what_is_kept(tiny):
@@ -211,7 +213,7 @@ def test_test_images_are_no_training_images(tiny):
 def test_overlapping_digits_train_with_two_labels(tiny, changes):
     config = tiny(data="multidigits", **changes)
     result = train(config)
-    assert result["num_images"] == 1000
+    assert result.result.num_images == 1000
     assert find_model(str(config.folder))[0].image_shape == (1, 36, 36)
     stream = open_stream(config, "train", torch.device("cpu"))
     assert stream.batch(stream.plan(None)).labels.shape == (60, 2)
@@ -289,9 +291,9 @@ def test_folder_of_own_colour_pictures_trains(tiny, tmp_path):
             picture.save(tmp_path / "own" / "ab"[k] / f"{i}.png")
     config = tiny(data=str(tmp_path / "own"), num_samples=None, batch_size=4, epochs=8, lr=5e-3)
     result = train(config)
-    assert result["num_images"] == 4 and result["error_percent"] == 0
+    assert result.result.num_images == 4 and result.result.figure == 0
     model, card = find_model(str(config.folder))
-    assert model.image_shape == (3, 29, 29) and card["classes"] == ["a", "b"]
+    assert model.image_shape == (3, 29, 29) and card.task == OneLabel(("a", "b"))
 
 
 @pytest.mark.parametrize(
@@ -301,12 +303,6 @@ def test_what_a_run_sets_itself_is_no_option(option, tiny):
     with pytest.raises(UserError, match=option.split("=")[0]):
         train(tiny(options=(*tiny().options, option)))
     assert not tiny().folder.exists()
-
-
-def test_objectives_exist_for_every_model():
-    from capsnet.models import list_models, model_entry
-
-    assert {model_entry(name).model.objective for name in list_models()} <= OBJECTIVES.keys()
 
 
 def test_a_look_at_the_average_leaves_the_last_weights(tiny):

@@ -6,12 +6,14 @@ import torch.nn.functional as F
 from capsnet.data import ImageStream, OverlapStream
 from capsnet.data.sets.digits import load_digits
 from capsnet.models import create_model
+from capsnet.models.model import Progress
 from capsnet.ops import margin_loss
-from capsnet.training.config import TrainConfig
+from capsnet.tasks import Pairs
+from capsnet.tasks.labels import present, wrong
 from capsnet.training.evaluation import evaluate, pack, unpack
-from capsnet.training.objectives import OBJECTIVES, present, wrong
+from capsnet.training.step import answer_and_loss
 
-CONFIG = TrainConfig(reconstruction_weight=0.5)
+START = Progress.at(0, 100)
 
 
 def take(stream, count=12):
@@ -27,7 +29,7 @@ def digits():
 def model():
     torch.manual_seed(0)
     small = {"conv_channels": 8, "primary_types": 4, "decoder": (16,)}
-    model = create_model("capsnet_small", **small)
+    model = create_model("capsnet_small", **small, reconstruction_weight=0.5)
     model.class_caps.W.data *= 20  # classes that are drawn differently
     model.decoder.layers[0].weight.data *= 20
     return model
@@ -38,7 +40,7 @@ def squared_differences(pictures, images):
 
 
 def test_decoder_is_masked_by_the_label_not_by_the_prediction(model, digits):
-    loss, errors = OBJECTIVES["margin"](model, digits, CONFIG)
+    loss, errors = answer_and_loss(model, digits, START)
     assert errors.any()  # else label and prediction would be the same
     output, labels = model(digits.images), digits.labels[:, 0]
     margin = margin_loss(output.lengths, labels)
@@ -49,9 +51,9 @@ def test_decoder_is_masked_by_the_label_not_by_the_prediction(model, digits):
 
 
 def test_reconstruction_pulls_only_the_labelled_capsules(model, digits):
-    config = TrainConfig(reconstruction_weight=1.0)
+    model.reconstruction_weight = 1.0
     one = digits._replace(**{k: x[:1] for k, x in digits._asdict().items()})
-    OBJECTIVES["margin"](model, one, config)[0].backward()
+    answer_and_loss(model, one, START)[0].backward()
     first = model.decoder.layers[0].weight.grad.view(16, 10, 16)
     seen = first.abs().sum(dim=(0, 2)) > 0
     assert seen.nonzero().flatten().tolist() == one.labels[0].tolist()
@@ -60,9 +62,13 @@ def test_reconstruction_pulls_only_the_labelled_capsules(model, digits):
 def test_each_of_two_labelled_capsules_draws_its_own_digit(digits):
     torch.manual_seed(0)
     small = {"conv_channels": 8, "primary_types": 4, "decoder": (16,)}
-    model = create_model("capsnet_small", image_shape=(1, 36, 36), **small)
-    batch = take(OverlapStream(load_digits("test"), 12))
-    loss, _ = OBJECTIVES["margin"](model, batch, CONFIG)
+    options = {"image_shape": (1, 36, 36), "reconstruction_weight": 0.5, **small}
+    model = create_model("capsnet_small", **options)
+    stream = OverlapStream(load_digits("test"), 12)
+    assert stream.task == Pairs(tuple("0123456789"))
+    model.set_task(stream.task)
+    batch = take(stream)
+    loss, _ = answer_and_loss(model, batch, START)
     output = model(batch.images)
     margin = margin_loss(output.lengths, present(batch.labels, 10))
     draw = sum(
@@ -73,15 +79,17 @@ def test_each_of_two_labelled_capsules_draws_its_own_digit(digits):
 
 
 def test_margin_loss_is_of_the_lengths_themselves(model, digits):
-    loss, _ = OBJECTIVES["margin"](model, digits, TrainConfig(reconstruction_weight=0))
+    model.reconstruction_weight = 0.0
+    loss, _ = answer_and_loss(model, digits, START)
     v = model(digits.images).v
     torch.testing.assert_close(loss, margin_loss(v.norm(dim=-1), digits.labels[:, 0]))
 
 
 def test_authors_weigh_reconstruction_twenty_times_more(model, digits):
-    plain = TrainConfig(reconstruction_weight=0.01)
-    authors = TrainConfig(reconstruction_weight=0.0005, average_classes=True)
-    ours, theirs = (OBJECTIVES["margin"](model, digits, c)[0] for c in (plain, authors))
+    losses = []
+    for model.reconstruction_weight, model.average_classes in ((0.01, False), (0.0005, True)):
+        losses.append(answer_and_loss(model, digits, START)[0])
+    ours, theirs = losses
     torch.testing.assert_close(theirs * 20, ours)
 
 
@@ -89,7 +97,7 @@ def test_cross_entropies_are_those_of_the_logits(digits):
     for name, kind in (("cnn_small", "cross_entropy"), ("cnn_multimnist", "binary_cross_entropy")):
         model = create_model(name, image_shape=(1, 28, 28)).eval()
         logits, labels = model(digits.images).v.squeeze(-1), digits.labels[:, 0]
-        loss, _ = OBJECTIVES[kind](model, digits, CONFIG)
+        loss, _ = answer_and_loss(model, digits, START)
         if kind == "cross_entropy":
             expected = F.cross_entropy(logits, labels)
         else:

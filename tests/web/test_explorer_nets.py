@@ -1,12 +1,15 @@
 """Which networks and test images the explorer takes."""
 
+from dataclasses import replace
+
 import pytest
 
 from capsnet import create_model
 from capsnet.errors import UserError
-from capsnet.models.weights import find_model, save_weights
+from capsnet.models.weights import Card, save_weights
+from capsnet.tasks import Pairs
 from capsnet.web import samples
-from capsnet.web.nets import Net, load_nets
+from capsnet.web.nets import load_nets
 from capsnet.web.server import create_app
 
 
@@ -17,15 +20,17 @@ def test_a_cnn_is_no_capsnet(runs):
 
 def test_network_for_pairs(runs, tmp_path):
     given = load_nets(None, runs["overlap"], None)
-    assert (given.capsnet.data, given.overlap.data) == ("mnist", "multidigits")
+    assert (given.capsnet.card.data, given.overlap.card.data) == ("mnist", "multidigits")
     own = load_nets(runs["overlap"], None, None)
     assert own.overlap is own.capsnet
     shipped = load_nets(runs["capsnet"], None, None)
-    assert (shipped.capsnet.data, shipped.overlap.data) == ("digits", "multimnist")
+    assert (shipped.capsnet.card.data, shipped.overlap.card.data) == ("digits", "multimnist")
     path = tmp_path / "weights.safetensors"
-    card = {"config": {"data": "multidigits"}, "classes": list("0123456789")}
-    save_weights(create_model("capsnet_small", decoder=()), path, card)
-    assert load_nets(str(path), None, None).overlap.data == "multimnist"
+    model = create_model("capsnet_small", decoder=())
+    task = Pairs(tuple("0123456789"))
+    card = Card(model.name, model.options, task, {"data": "multidigits"})
+    save_weights(model, path, card)
+    assert load_nets(str(path), None, None).overlap.card.data == "multimnist"
     for unfit in (runs["capsnet"], str(path)):
         with pytest.raises(UserError, match="trained on multimnist or multidigits"):
             load_nets(None, unfit, None)
@@ -39,13 +44,13 @@ def test_cnn_that_is_given_must_fit(runs, colour_run):
 
 
 def test_samples_are_the_images_the_run_was_tested_on(monkeypatch, colour_run):
-    model, card = find_model(colour_run)
+    net = load_nets(colour_run, None, None).capsnet
     seeds = []
     real = samples.open_data
     monkeypatch.setattr(
         samples, "open_data", lambda *args, **kw: seeds.append(kw["seed"]) or real(*args, **kw)
     )
     for config, seed in (({"seed": 5}, 0), ({"seed": 5, "data_seed": 3}, 3)):
-        kept = {"data": card["config"]["data"], **config}
-        assert samples.open_samples(Net(model, {**card, "config": kept})) is not None
+        card = replace(net.card, config={"data": net.card.data, **config})
+        assert samples.open_samples(replace(net, card=card)) is not None
         assert seeds.pop() == seed

@@ -11,7 +11,7 @@ import torch
 
 from capsnet.errors import UserError
 from capsnet.experiments.pages import markdown
-from capsnet.experiments.recipes import describe
+from capsnet.experiments.recipes import in_words
 from capsnet.experiments.runner.records import RECORD_FILE
 from capsnet.files import write_text
 from capsnet.models import Model, create_model, list_models
@@ -73,7 +73,7 @@ def cards_page() -> str:
                 [
                     f"`{name}`",
                     config["data"],
-                    describe(config),
+                    in_words(config),
                     str(config["seed"]),
                     f"{result['error_percent']:.2f} % of {result['num_images']:,}",
                     f"{result['seconds']:.0f} s on {result['device']}",

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from capsnet.experiments.recipes import describe
+from capsnet.experiments.recipes import in_words
 from capsnet.experiments.runner.records import Record
 
 
@@ -21,7 +21,7 @@ def recipes(rows: dict[str, list[Record]]) -> str:
     """Return the recipe of each row in words, rows that share one together; and who diverged."""
     by_recipe: dict[str, list[str]] = {}
     for row, records in rows.items():
-        by_recipe.setdefault(describe(records[-1].config), []).append(row)
+        by_recipe.setdefault(in_words(records[-1].config), []).append(row)
     lines = [f"Recipe of {'; '.join(names)}: {text}." for text, names in by_recipe.items()]
     for row, records in rows.items():
         count = sum("diverged" in r.result for r in records)
