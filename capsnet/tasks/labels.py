@@ -115,8 +115,8 @@ class _Objects(Labels):
     def _check(self, labels: Tensor, shape: tuple[int, ...]) -> None:
         if labels.dtype != torch.int64 or labels.shape != shape:
             raise UserError(
-                f"Labels must be int64 {list(shape)}, one per object of each image, not {labels.dtype} {list(labels.shape)}; "
-                "convert them first."
+                f"Labels must be int64 {list(shape)}, one per object of each image, not "
+                f"{labels.dtype} {list(labels.shape)}; convert them first."
             )
         low, high = (int(labels.min()), int(labels.max())) if labels.numel() else (0, 0)
         if low < 0 or high >= len(self.names):

@@ -28,7 +28,7 @@ def test_wrong_shapes_and_types_are_refused():
     images = torch.zeros(2, 1, 4, 4, dtype=torch.uint8)
     with pytest.raises(UserError, match="uint8"):
         Split(images.float(), torch.zeros(2, dtype=torch.int64), ("a",))
-    with pytest.raises(UserError, match="one per image"):
+    with pytest.raises(UserError, match="one per object"):
         Split(images, torch.zeros(3, dtype=torch.int64), ("a",))
     with pytest.raises(UserError, match="empty"):
         Split(images[:0], torch.zeros(0, dtype=torch.int64), ("a",))
