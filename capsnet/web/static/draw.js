@@ -16,7 +16,8 @@ export function paint(canvas, bytes, [C, H, W], n = 0) {
 }
 
 /** A small copy of the input or the reconstruction, for a panel that is far from its column. */
-export const miniature = (id) => h("canvas", { class: "mini", "data-of": id, "aria-hidden": "true" });
+export const miniature = (id) =>
+  h("canvas", { class: "mini", "data-of": id, "aria-hidden": "true" });
 
 /** Bring all small copies up to date. */
 export function refreshMiniatures() {
@@ -50,7 +51,7 @@ function picture(bytes, [C, H, W], n) {
 }
 
 /** Paint grey pictures over each other, each in its own colour: [[bytes, rgb], …]. */
-export function paintColours(canvas, layers, [C, H, W]) {
+export function paintColours(canvas, layers, [, H, W]) {
   canvas.width = W;
   canvas.height = H;
   const image = new ImageData(W, H);

@@ -4,7 +4,7 @@ import { get, latest, readPicture, toBytes } from "./api.js";
 import { byId, h, say } from "./dom.js";
 import { paint } from "./draw.js";
 import { scene } from "./scene.js";
-import { linkHoldsAll, packImage, set, state, unpackImage } from "./state.js";
+import { linkHoldsAll, packImage, state, unpackImage } from "./state.js";
 
 const PAD = 280; // side of the canvas that is drawn on, in its own pixels
 const PEN = 22;

@@ -8,8 +8,8 @@ const SPREAD = "capsnet explore --weights capsnet_small";
 
 /** The primary capsule that votes most for the chosen class, where the eye should start. */
 export function strongest() {
-  const { couplings, votes, I, J } = scene.analysis;
-  const c = couplings.at(-1);
+  const { votes, I, J } = scene.analysis;
+  const c = scene.analysis.couplings.at(-1);
   let best = 0;
   const sent = (i) => c[i * J + scene.which] * votes[i * J + scene.which];
   for (let i = 1; i < I; i++) if (sent(i) > sent(best)) best = i;
