@@ -9,7 +9,7 @@ import * as morph from "./morph.js";
 import * as overlap from "./overlap.js";
 import * as route from "./route.js";
 import { scene } from "./scene.js";
-import { link, linkHoldsAll, push, set, state } from "./state.js";
+import { link, linkHoldsAll, push, set, startState, state } from "./state.js";
 import { startTour } from "./tour.js";
 import * as tweak from "./tweak.js";
 import * as warp from "./warp.js";
@@ -19,6 +19,7 @@ let leave = null; // ends the mode that is shown
 
 /** Choose a mode; the Back button leads to the one before. */
 function choose(mode) {
+  if (!scene.info) return; // the server has not answered yet
   // The capsule that is marked was looked at in the other mode.
   if (mode !== state.mode) push({ mode, capsule: -1 });
   return show();
@@ -147,6 +148,7 @@ async function main() {
     return say(error.message, true);
   }
   scene.card = scene.info.capsnet;
+  startState(scene.info.limits);
   scene.addEventListener("analysis", describeModel);
   startColumns();
   startInput();

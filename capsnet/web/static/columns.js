@@ -16,12 +16,13 @@ import { scene } from "./scene.js";
 import { state } from "./state.js";
 
 const primary = new CapsuleMap(byId("primary"));
-let held = linked(); // the capsule that was clicked, so that the mouse leaves it alone
+let held = -1; // the capsule that was clicked, so that the mouse leaves it alone
 let decoding = false; // whether what is shown comes from the decoder, and not with the analysis
 
 /** Draw the columns whenever something changes. */
 export function startColumns() {
   const pointed = byId("primary");
+  held = linked();
   pointed.addEventListener("pointermove", (event) => {
     const capsule = primary.at(event);
     if (!isHeld() && capsule >= 0 && capsule !== state.capsule) scene.look(capsule);

@@ -8,8 +8,7 @@ import { linkHoldsAll, packImage, state, unpackImage } from "./state.js";
 
 const PAD = 280; // side of the canvas that is drawn on, in its own pixels
 const PEN = 22;
-const MAX_SIDE = 1024; // larger pictures are made smaller before they are sent
-const MAX_FILE = 30_000_000;
+const MAX_FILE = 30; // MB
 
 const pad = document.createElement("canvas"); // what was drawn; no width while nothing is
 pad.width = 0;
@@ -251,8 +250,8 @@ const send = latest(async (canvas, invert, choice) => {
 });
 
 async function open(file) {
-  if (file.size > MAX_FILE)
-    return say("This file is larger than 30 MB; choose a smaller picture.", true);
+  if (file.size > MAX_FILE * 1e6)
+    return say(`This file is larger than ${MAX_FILE} MB; choose a smaller picture.`, true);
   const choice = ++choices;
   let bitmap;
   try {
@@ -262,7 +261,9 @@ async function open(file) {
   }
   if (choice !== choices || !takesPictures()) return;
   endDrawing();
-  const scale = Math.min(1, MAX_SIDE / Math.max(bitmap.width, bitmap.height));
+  // Larger pictures are made smaller before they are sent.
+  const side = Math.floor(Math.sqrt(scene.info.limits.max_picture_pixels));
+  const scale = Math.min(1, side / Math.max(bitmap.width, bitmap.height));
   const canvas = document.createElement("canvas");
   canvas.width = Math.max(1, Math.round(bitmap.width * scale));
   canvas.height = Math.max(1, Math.round(bitmap.height * scale));

@@ -10,6 +10,7 @@ import { set, state } from "./state.js";
 
 const STRIP = 11;
 const FRAMES = 61; // of the animation, one way
+const WALK = 2000; // milliseconds of it
 export const title = "Morph";
 export const lead =
   "Every point between two capsules is a picture too. Walk from one digit to another.";
@@ -158,9 +159,9 @@ export function enter(panel, signal) {
   }
 
   function start() {
-    const began = performance.now() - state.along * 2000;
+    const began = performance.now() - state.along * WALK;
     const tick = (now) => {
-      const phase = ((now - began) / 2000) % 2;
+      const phase = ((now - began) / WALK) % 2;
       show(Math.min(1, Math.max(0, phase < 1 ? phase : 2 - phase)));
       clock = requestAnimationFrame(tick);
     };
@@ -177,10 +178,7 @@ export function enter(panel, signal) {
   async function saveGif() {
     const there = steps(31);
     save(
-      await postForBlob("animation", {
-        pictures: [...there, ...there.slice(1, -1).reverse()],
-        milliseconds: 60,
-      }),
+      await postForBlob("animation", { pictures: [...there, ...there.slice(1, -1).reverse()] }),
       "morph.gif",
     );
   }

@@ -6,19 +6,20 @@ import { FIRST, miniature, paintColours, refreshMiniatures, SECOND } from "./dra
 import { savePng } from "./export.js";
 import { endDrawing, press, sampleButton } from "./input.js";
 import { scene } from "./scene.js";
-import { REACH, set, state, TRAINED } from "./state.js";
+import { bound, set, state } from "./state.js";
 
-const SIDE = 28; // of a digit
 const FINGER = 5; // pixels from the ink at which a press still takes a digit
 const COLOURS = [FIRST, SECOND];
-const CARD = { image_shape: [1, SIDE, SIDE], classes: [..."0123456789"] };
 export const title = "Overlap";
 export const lead =
   "Two digits in one place: their capsules share out the evidence, and each draws its own digit.";
 
 /** Build the panel; it lives until the signal says that another mode is chosen. */
 export async function enter(panel, signal) {
-  const card = scene.info.overlap;
+  const { overlap: card, digits: kind } = scene.info;
+  const { place, trained_shift: trained } = scene.info.limits;
+  const count = kind.classes.length;
+  const [, height, width] = kind.image_shape;
   const digits = [null, null]; // samples: number, label, bytes
   const sliders = [[], []];
   const values = [[], []];
@@ -88,9 +89,9 @@ export async function enter(panel, signal) {
     const output = h("output", { class: "number", "data-tip": tip });
     const input = h("input", {
       type: "range",
-      min: -REACH,
-      max: REACH,
-      step: 1,
+      min: place.low,
+      max: place.high,
+      step: place.step,
       "aria-label": `${k ? "Second" : "First"} digit, pixels ${way}`,
       "aria-description": tip,
       oninput: () => move(k, axis, input.valueAsNumber),
@@ -101,11 +102,10 @@ export async function enter(panel, signal) {
   }
 
   async function load(k) {
-    const count = CARD.classes.length;
     const page = Math.floor(state.pair[k] / count);
     const samples = await get(`digits?page=${page}`);
     shelves[k].replaceChildren(
-      ...samples.map((sample) => sampleButton(sample, CARD, () => take(k, sample))),
+      ...samples.map((sample) => sampleButton(sample, kind, () => take(k, sample))),
     );
     hold(k, samples.find((sample) => sample.number === state.pair[k]) ?? samples[k]);
   }
@@ -122,18 +122,17 @@ export async function enter(panel, signal) {
   }
 
   function move(k, axis, pixels) {
-    const kept = Math.min(REACH, Math.max(-REACH, Math.round(pixels)));
-    set({ place: state.place.with(2 * k + axis, kept) });
+    set({ place: state.place.with(2 * k + axis, bound(place, pixels)) });
     compose();
   }
 
   async function shufflePair() {
-    const first = Math.floor(Math.random() * 10);
-    const second = (first + 1 + Math.floor(Math.random() * 9)) % 10;
-    const pages = [0, 1].map(() => Math.floor(Math.random() * 100) * 10);
-    const shift = () => Math.floor(Math.random() * (2 * TRAINED + 1)) - TRAINED;
+    const below = (end) => Math.floor(Math.random() * end);
+    const first = below(count);
+    const second = (first + 1 + below(count - 1)) % count;
+    const shift = () => below(2 * trained + 1) - trained;
     set({
-      pair: [pages[0] + first, pages[1] + second],
+      pair: [first, second].map((label) => below(kind.num_pages) * count + label),
       place: [shift(), shift(), shift(), shift()],
       other: -1,
     });
@@ -145,11 +144,10 @@ export async function enter(panel, signal) {
   function placed(k) {
     const [, H, W] = card.image_shape;
     const out = new Uint8Array(H * W);
-    const left = Math.floor((W - SIDE) / 2) + state.place[2 * k];
-    const top = Math.floor((H - SIDE) / 2) + state.place[2 * k + 1];
-    for (let y = Math.max(0, -top); y < SIDE && y + top < H; y++) {
-      for (let x = Math.max(0, -left); x < SIDE && x + left < W; x++) {
-        out[(y + top) * W + x + left] = digits[k].bytes[y * SIDE + x];
+    const [left, top] = corner(k);
+    for (let y = Math.max(0, -top); y < height && y + top < H; y++) {
+      for (let x = Math.max(0, -left); x < width && x + left < W; x++) {
+        out[(y + top) * W + x + left] = digits[k].bytes[y * width + x];
       }
     }
     return out;
@@ -211,8 +209,8 @@ export async function enter(panel, signal) {
   }
 
   function judge(labels) {
-    const apart = [0, 1].map((axis) => Math.abs(state.place[axis] - state.place[2 + axis]));
-    const share = apart.reduce((product, x) => product * (1 - x / SIDE), 1);
+    const [across, down] = [0, 1].map((n) => Math.abs(state.place[n] - state.place[2 + n]));
+    const share = (1 - across / width) * (1 - down / height);
     const right = [...labels].sort().join() === [...scene.rivals].sort().join();
     const alike = labels[0] === labels[1];
     const wanted = alike ? `in truth both are ${labels[0]}` : `in truth ${labels.join(" and ")}`;
@@ -223,11 +221,11 @@ export async function enter(panel, signal) {
       ". The frames overlap by ",
       number(
         `${Math.round(100 * share)} %`,
-        "Share of a 28×28 frame that both digits cover; 80 % on average in the paper's test set",
+        `Share of a ${height}×${width} frame that both digits cover; 80 % on average in the paper's test set`,
       ),
       ".",
-      state.place.some((pixels) => Math.abs(pixels) > TRAINED)
-        ? ` A digit is moved by more than ${TRAINED} pixels: such places were not in training.`
+      state.place.some((pixels) => Math.abs(pixels) > trained)
+        ? ` A digit is moved by more than ${trained} pixels: such places were not in training.`
         : "",
     );
   }
@@ -238,10 +236,21 @@ export async function enter(panel, signal) {
   compose();
 }
 
+/** Where the upper left corner of a digit is on the canvas: its x and y. */
+function corner(k) {
+  const [, H, W] = scene.info.overlap.image_shape;
+  const [, height, width] = scene.info.digits.image_shape;
+  return [
+    Math.floor((W - width) / 2) + state.place[2 * k],
+    Math.floor((H - height) / 2) + state.place[2 * k + 1],
+  ];
+}
+
 /** Let the mouse or a finger move the digit whose ink is nearest; far from both there is none. */
 function dragDigits(signal, digits, card, move) {
   const canvas = byId("input");
   const [, H, W] = card.image_shape;
+  const [, , width] = scene.info.digits.image_shape;
   let held = null;
   const at = (event) => {
     const box = canvas.getBoundingClientRect();
@@ -252,12 +261,11 @@ function dragDigits(signal, digits, card, move) {
   };
   /** How far a place is from the ink of a digit, in pixels; faint ink counts as further away. */
   const distance = (k, [x, y]) => {
-    const left = Math.floor((W - SIDE) / 2) + state.place[2 * k];
-    const top = Math.floor((H - SIDE) / 2) + state.place[2 * k + 1];
+    const [left, top] = corner(k);
     return digits[k].bytes.reduce((least, light, p) => {
       if (!light) return least;
-      const right = x - left - (p % SIDE) - 0.5;
-      const down = y - top - Math.floor(p / SIDE) - 0.5;
+      const right = x - left - (p % width) - 0.5;
+      const down = y - top - Math.floor(p / width) - 0.5;
       return Math.min(least, Math.hypot(right, down) + 1 - light / 255);
     }, Infinity);
   };

@@ -58,6 +58,8 @@ class Scene extends EventTarget {
 
   /** The vector of the chosen class capsule, tweaked. */
   get pose() {
+    const most = this.info.limits.max_pose;
+    const clamp = (x) => Math.min(most, Math.max(-most, x));
     return this.analysis.v[this.which].map((x, e) => clamp(x + (this.tweak[e] ?? 0)));
   }
 
@@ -86,8 +88,6 @@ class Scene extends EventTarget {
     this.emit("hover");
   }
 }
-
-const clamp = (x) => Math.min(10, Math.max(-10, x));
 
 export const scene = new Scene();
 

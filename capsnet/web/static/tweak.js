@@ -9,10 +9,9 @@ import { savePng } from "./export.js";
 import { showInputTools } from "./input.js";
 import { recall, remember } from "./memory.js";
 import { scene } from "./scene.js";
-import { RANGES, set, state } from "./state.js";
+import { set, state } from "./state.js";
 
 const STEPS = 11;
-const MAX_PICTURES = 256; // that the server draws for one request
 export const title = "Tweak";
 export const lead =
   "A class capsule is a vector. Change one of its numbers and see what that number stands for.";
@@ -33,7 +32,9 @@ export function enter(panel, signal) {
   const width = h(
     "select",
     { "aria-label": "Range of the sliders", onchange: () => changeRange(Number(width.value)) },
-    RANGES.map((x) => h("option", { value: x, selected: x === state.range }, `±${x}`)),
+    scene.info.limits.tweaks.map(({ high }) =>
+      h("option", { value: high, selected: high === state.range }, `±${high}`),
+    ),
   );
   panel.replaceChildren(
     h(
@@ -109,7 +110,7 @@ export function enter(panel, signal) {
     const pictures = pose.flatMap((x, e) =>
       steps().map((s) => [{ which, v: pose.with(e, x - (state.tweak[e] ?? 0) + s) }]),
     );
-    const perRequest = STEPS * Math.floor(MAX_PICTURES / STEPS);
+    const perRequest = STEPS * Math.floor(scene.info.limits.max_pictures / STEPS);
     for (let start = 0; start < pictures.length; start += perRequest) {
       const bytes = await decode(pictures.slice(start, start + perRequest));
       for (let n = 0; n < Math.min(perRequest, pictures.length - start); n += STEPS) {
@@ -123,6 +124,9 @@ export function enter(panel, signal) {
   scene.addEventListener("choice", rebuild, { signal });
   rebuild();
 }
+
+/** The slider of the range that is chosen. */
+const chosen = () => scene.info.limits.tweaks.find((slider) => slider.high === state.range);
 
 const within = (range) => state.tweak.map((x) => Math.min(range, Math.max(-range, x)));
 
@@ -145,7 +149,6 @@ function filmRow(e, onMove, onDone) {
   });
   const slider = h("input", {
     type: "range",
-    step: 0.01,
     "aria-label": `Dimension ${e + 1}`,
     "aria-description": added,
   });
@@ -176,7 +179,8 @@ function filmRow(e, onMove, onDone) {
       output,
     ),
     show() {
-      Object.assign(slider, { min: -state.range, max: state.range });
+      const { low, high, step } = chosen();
+      Object.assign(slider, { min: low, max: high, step });
       slider.value = state.tweak[e] ?? 0;
       output.textContent = signed(slider.valueAsNumber);
       name.value = recall(nameKey(e)) ?? "";
