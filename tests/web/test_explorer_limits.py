@@ -71,3 +71,17 @@ def test_sliders_of_overlap_and_tweak(visit, limited):
         assert goes(page.get_by_label("Dimension 2", exact=True)) == said(limit)
     assert widths.locator("option").count() == len(limits["tweaks"])
     page.close()
+
+
+def test_the_address_stays_while_nothing_is_known(browser, address):
+    context = browser.new_context()
+    page = context.new_page()
+    page.route("**/api/info", lambda route: route.abort())
+    page.goto(f"{address}/#mode=warp&warp=30,1,0,0,0,0,1,0")
+    page.wait_for_selector("#status.error")
+    before = page.url
+    page.get_by_role("button", name="Copy link").click()
+    page.get_by_role("tab", name="Route").click()
+    page.keyboard.press("ArrowRight")
+    assert state_of(page)["mode"] == "warp" and page.url == before
+    context.close()

@@ -115,6 +115,7 @@ function describe() {
 
 const LENGTHS = "One tile for each type, one square for each position; brightness = length.";
 
+/** @param {string} name */
 function describeSent(name) {
   return [
     `Brightness: how strong a vote for “${name}” each capsule sends, from 0 to `,
@@ -160,7 +161,7 @@ function drawPrimary() {
 const sentRange = () =>
   Math.max(...scene.analysis.couplings.map((_, step) => almostAll(sent(step))));
 
-/** Where a primary capsule sits: its type, row and column, from 1. */
+/** Where a primary capsule sits: its type, row and column, from 1. @param {number} i */
 export function placeOf(i) {
   const [, columns, types] = scene.card.grid;
   const row = Math.floor(i / types / columns);
@@ -183,8 +184,10 @@ function drawField() {
   field.style.height = `${(side * 100) / H}%`;
 }
 
+/** @param {KeyboardEvent} event */
 function moveCursor(event) {
   const [rows, columns, types] = scene.card.grid;
+  /** @type {Record<string, number>} */
   const moves = {
     ArrowRight: types,
     ArrowLeft: -types,
@@ -222,11 +225,13 @@ export function drawReconstruction() {
   }
 }
 
+/** @type {(which: number, v: number[]) => Promise<void>} */
 const drawPose = latest(async (which, v) => {
   const bytes = await decode([[{ which, v }]]);
   if (decoding) showPicture(bytes);
 });
 
+/** @param {Uint8Array} bytes */
 function showPicture(bytes) {
   const { card, analysis } = scene;
   if (scene.drawsItself || bytes.length !== analysis.image.length) return;

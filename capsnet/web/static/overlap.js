@@ -1,5 +1,7 @@
 // Overlap: two digits over each other; each is found, and drawn alone, by its own capsule.
 
+/** @import { NetCard, Sample } from "./types.js" */
+
 import { get, latest, post, toBytes, toText } from "./api.js";
 import { byId, h, minus, number } from "./dom.js";
 import { FIRST, miniature, paintColours, refreshMiniatures, SECOND } from "./draw.js";
@@ -8,22 +10,30 @@ import { endDrawing, press, sampleButton } from "./input.js";
 import { scene } from "./scene.js";
 import { bound, set, state } from "./state.js";
 
+/** @typedef {Sample & { bytes: Uint8Array }} Digit */
+
 const FINGER = 5; // pixels from the ink at which a press still takes a digit
 const COLOURS = [FIRST, SECOND];
 export const title = "Overlap";
 export const lead =
   "Two digits in one place: their capsules share out the evidence, and each draws its own digit.";
 
-/** Build the panel; it lives until the signal says that another mode is chosen. */
+/**
+ * Build the panel; it lives until the signal says that another mode is chosen.
+ * @param {HTMLElement} panel
+ * @param {AbortSignal} signal
+ */
 export async function enter(panel, signal) {
   const { overlap: card, digits: kind } = scene.info;
   const { place, trained_shift: trained } = scene.info.limits;
   const count = kind.classes.length;
   const [, height, width] = kind.image_shape;
-  const digits = [null, null]; // samples: number, label, bytes
+  const digits = /** @type {Digit[]} */ ([]); // the first and the second, once they are loaded
+  /** @type {HTMLInputElement[][]} */
   const sliders = [[], []];
+  /** @type {HTMLOutputElement[][]} */
   const values = [[], []];
-  const shelves = [];
+  const shelves = /** @type {HTMLElement[]} */ ([]);
   const verdict = h("p", { class: "verdict" });
   const extra = [0, 1].map(() => h("canvas", { role: "img" }));
   const names = [0, 1].map(() => h("span"));
@@ -69,6 +79,7 @@ export async function enter(panel, signal) {
     h("div", { class: "overlap" }, chooser(0), chooser(1), verdict),
   );
 
+  /** @param {number} k */
   function chooser(k) {
     const shelf = (shelves[k] = h("div", { class: "shelf" }));
     return h(
@@ -84,9 +95,11 @@ export async function enter(panel, signal) {
     );
   }
 
+  /** @param {number} k @param {number} axis @param {string} way */
   function slider(k, axis, way) {
     const tip = `How far the ${k ? "second" : "first"} digit is moved ${way}, in pixels`;
     const output = h("output", { class: "number", "data-tip": tip });
+    /** @type {HTMLInputElement} */
     const input = h("input", {
       type: "range",
       min: place.low,
@@ -101,6 +114,7 @@ export async function enter(panel, signal) {
     return h("label", { class: "slider-row" }, h("span", {}, way), input, output);
   }
 
+  /** @param {number} k */
   async function load(k) {
     const page = Math.floor(state.pair[k] / count);
     const samples = await get(`digits?page=${page}`);
@@ -110,23 +124,27 @@ export async function enter(panel, signal) {
     hold(k, samples.find((sample) => sample.number === state.pair[k]) ?? samples[k]);
   }
 
+  /** @param {number} k @param {Sample} sample */
   function hold(k, sample) {
     digits[k] = { ...sample, bytes: toBytes(sample.image) };
     press(shelves[k], sample.number);
   }
 
+  /** @param {number} k @param {Sample} sample */
   function take(k, sample) {
     hold(k, sample);
     set({ pair: state.pair.with(k, sample.number), other: -1 });
     compose();
   }
 
+  /** @param {number} k @param {number} axis @param {number} pixels */
   function move(k, axis, pixels) {
     set({ place: state.place.with(2 * k + axis, bound(place, pixels)) });
     compose();
   }
 
   async function shufflePair() {
+    /** @param {number} end */
     const below = (end) => Math.floor(Math.random() * end);
     const first = below(count);
     const second = (first + 1 + below(count - 1)) % count;
@@ -140,7 +158,7 @@ export async function enter(panel, signal) {
     compose();
   }
 
-  /** The digit moved to its place on the canvas. */
+  /** The digit moved to its place on the canvas. @param {number} k */
   function placed(k) {
     const [, H, W] = card.image_shape;
     const out = new Uint8Array(H * W);
@@ -165,13 +183,13 @@ export async function enter(panel, signal) {
       card.image_shape,
     );
     state.place.forEach((pixels, n) => {
-      sliders[n >> 1][n % 2].value = pixels;
+      sliders[n >> 1][n % 2].value = String(pixels);
       values[n >> 1][n % 2].textContent = minus(pixels);
     });
     look(image);
   }
 
-  const look = latest(async (image) => {
+  const look = latest(async (/** @type {Uint8Array} */ image) => {
     const answer = await post("overlap", { image: toText(image) });
     if (signal.aborted) return;
     const labels = digits.map((digit) => digit.label);
@@ -184,6 +202,7 @@ export async function enter(panel, signal) {
     judge(labels);
   });
 
+  /** @param {Uint8Array[]} pictures */
   function drawPair(pictures) {
     paintColours(
       byId("reconstruction"),
@@ -208,6 +227,7 @@ export async function enter(panel, signal) {
     refreshMiniatures();
   }
 
+  /** @param {number[]} labels */
   function judge(labels) {
     const [across, down] = [0, 1].map((n) => Math.abs(state.place[n] - state.place[2 + n]));
     const share = (1 - across / width) * (1 - down / height);
@@ -236,7 +256,7 @@ export async function enter(panel, signal) {
   compose();
 }
 
-/** Where the upper left corner of a digit is on the canvas: its x and y. */
+/** Where the upper left corner of a digit is on the canvas: its x and y. @param {number} k */
 function corner(k) {
   const [, H, W] = scene.info.overlap.image_shape;
   const [, height, width] = scene.info.digits.image_shape;
@@ -246,12 +266,19 @@ function corner(k) {
   ];
 }
 
-/** Let the mouse or a finger move the digit whose ink is nearest; far from both there is none. */
+/**
+ * Let the mouse or a finger move the digit whose ink is nearest; far from both there is none.
+ * @param {AbortSignal} signal
+ * @param {Digit[]} digits
+ * @param {NetCard} card
+ * @param {(k: number, axis: number, pixels: number) => void} move
+ */
 function dragDigits(signal, digits, card, move) {
   const canvas = byId("input");
   const [, H, W] = card.image_shape;
   const [, , width] = scene.info.digits.image_shape;
-  let held = null;
+  let held = /** @type {{ k: number, right: number, down: number } | null} */ (null);
+  /** @type {(event: PointerEvent) => [x: number, y: number]} */
   const at = (event) => {
     const box = canvas.getBoundingClientRect();
     return [
@@ -259,7 +286,10 @@ function dragDigits(signal, digits, card, move) {
       ((event.clientY - box.top) / box.height) * H,
     ];
   };
-  /** How far a place is from the ink of a digit, in pixels; faint ink counts as further away. */
+  /**
+   * How far a place is from the ink of a digit, in pixels; faint ink counts as further away.
+   * @type {(k: number, place: [x: number, y: number]) => number}
+   */
   const distance = (k, [x, y]) => {
     const [left, top] = corner(k);
     return digits[k].bytes.reduce((least, light, p) => {

@@ -1,9 +1,11 @@
 // What the visitor has chosen. All of it is in the address after '#', so that a link shows the same.
 
+/** @import { Bend, Limits, Slider, State } from "./types.js" */
+
 const MAX_PACKED = 4096;
 const TOO_LARGE = "-"; // instead of a packed picture
 
-/** What is chosen before anything is. */
+/** What is chosen before anything is. @type {(limits: Limits) => State} */
 const usualState = (limits) => ({
   mode: "tweak",
   sample: 7, // number of the test image
@@ -17,27 +19,40 @@ const usualState = (limits) => ({
   other: -1, // the class chosen in Overlap, whose network is another; -1 is the longest capsule
   place: [-2, -1, 2, 1], // right and down of the first digit, then of the second
   warp: [...Object.values(limits.bends).map((bend) => bend.usual), limits.pieces[0], 0], // and seed
-  sweep: Object.keys(limits.bends)[0],
+  sweep: /** @type {Bend} */ (Object.keys(limits.bends)[0]),
   to: 2, // number of the test image that a morph ends at
   along: 0.5,
 });
 
+/** @typedef {(x: number) => number} Rule */
+/**
+ * @typedef {object} Rules
+ * @property {Record<string, (text: string) => string>} words
+ * @property {Record<string, Rule | Rule[]>} numbers
+ */
+
+/** @type {(low: number, high: number) => Rule} */
 const between = (low, high) => (x) => Math.min(high, Math.max(low, x));
+/** @type {(low: number, high: number) => Rule} */
 const whole = (low, high) => (x) => Math.round(between(low, high)(x));
+/** @type {<T>(values: T[]) => (x: T) => T} */
 const oneOf = (values) => (x) => (values.includes(x) ? x : values[0]);
+/** @type {(slider: Slider) => Rule} */
 const onSlider = (slider) => (x) => bound(slider, x);
 
-/** The nearest value that a slider can have. */
+/** The nearest value that a slider can have. @type {(slider: Slider, x: number) => number} */
 export const bound = ({ low, high, step }, x) =>
   Number((Math.round(between(low, high)(x) / step) * step).toFixed(2));
 
-/** What each may be, whatever a link says; a list has one rule for all or one for each place. */
+/**
+ * What each may be, whatever a link says; a list has one rule for all or one for each place.
+ * @type {(limits: Limits) => Rules}
+ */
 function rulesFor({ bends, pieces, place, tweaks, max_number: many }) {
-  const widest = tweaks.at(-1);
-  return {
-    mode: String,
+  const widest = tweaks[tweaks.length - 1];
+  const words = { mode: String, image: String, sweep: oneOf(Object.keys(bends)) };
+  const numbers = {
     sample: whole(0, many),
-    image: String,
     which: whole(-1, many),
     range: oneOf(tweaks.map((slider) => slider.high)),
     tweak: between(widest.low, widest.high),
@@ -47,17 +62,21 @@ function rulesFor({ bends, pieces, place, tweaks, max_number: many }) {
     other: whole(-1, many),
     place: onSlider(place),
     warp: [...Object.values(bends).map(onSlider), oneOf(pieces), whole(0, many)],
-    sweep: oneOf(Object.keys(bends)),
     to: whole(0, many),
     along: between(0, 1),
   };
+  return { words, numbers };
 }
 
-export const state = {}; // empty until the server has said how far everything goes
-let usual = null;
-let rules = null;
+// Empty until the server has said how far everything goes.
+export const state = /** @type {State} */ ({});
+let usual = /** @type {State} */ ({});
+let rules = /** @type {Rules} */ ({ words: {}, numbers: {} });
 
-/** Take what the address says, now and whenever it changes; to be called before others listen. */
+/**
+ * Take what the address says, now and whenever it changes; to be called before others listen.
+ * @param {Limits} limits
+ */
 export function startState(limits) {
   usual = usualState(limits);
   rules = rulesFor(limits);
@@ -69,17 +88,27 @@ export function startState(limits) {
   });
 }
 
-/** What a choice is as long as nobody has made it. */
+/**
+ * What a choice is as long as nobody has made it.
+ * @template {keyof State} K
+ * @param {K} name
+ */
 export const usually = (name) => usual[name];
 
-let timer;
-/** Change what is chosen, and soon after the address (browsers limit how often it may change). */
+let timer = 0;
+/**
+ * Change what is chosen, and soon after the address (browsers limit how often it may change).
+ * @param {Partial<State>} patch
+ */
 export function set(patch) {
   Object.assign(state, patch);
-  timer ??= setTimeout(write, 150);
+  timer ||= setTimeout(write, 150);
 }
 
-/** Change what is chosen so that the browser's Back button leads to what was chosen before. */
+/**
+ * Change what is chosen so that the browser's Back button leads to what was chosen before.
+ * @param {Partial<State>} patch
+ */
 export function push(patch) {
   write();
   Object.assign(state, patch);
@@ -88,7 +117,7 @@ export function push(patch) {
 
 function stop() {
   clearTimeout(timer);
-  timer = undefined;
+  timer = 0;
 }
 
 function write() {
@@ -99,7 +128,7 @@ function write() {
 function address() {
   const parts = new URLSearchParams();
   for (const [name, value] of Object.entries(usual)) {
-    const text = format(state[name]);
+    const text = format(state[/** @type {keyof State} */ (name)]);
     if (text !== format(value)) parts.set(name, text);
   }
   return `#${parts}`;
@@ -111,21 +140,28 @@ export function link() {
   return location.href;
 }
 
+/** @type {(value: string | number | number[]) => string} */
 const format = (value) =>
   Array.isArray(value) ? value.map((x) => Number(x.toFixed(3))).join(",") : String(value);
 
+/** @returns {Partial<State>} */
 function read() {
+  /** @type {Record<string, string | number | number[]>} */
   const found = {};
   for (const [name, text] of new URLSearchParams(location.hash.slice(1))) {
     if (!Object.hasOwn(usual, name)) continue;
-    const before = usual[name];
-    const rule = rules[name];
+    const before = usual[/** @type {keyof State} */ (name)];
+    if (typeof before === "string") {
+      found[name] = rules.words[name](text);
+      continue;
+    }
+    const rule = rules.numbers[name];
+    const hold = (/** @type {number} */ x, n = 0) => (Array.isArray(rule) ? rule[n] : rule)(x);
     const numbers = text.split(",").map(Number);
-    if (typeof before === "string") found[name] = rule(text);
-    else if (!numbers.every(Number.isFinite)) continue;
-    else if (!Array.isArray(before)) found[name] = rule(numbers[0]);
+    if (!numbers.every(Number.isFinite)) continue;
+    if (typeof before === "number") found[name] = hold(numbers[0]);
     else if (before.length === 0 || before.length === numbers.length)
-      found[name] = numbers.map((x, n) => (Array.isArray(rule) ? rule[n] : rule)(x));
+      found[name] = numbers.map(hold);
   }
   return found;
 }
@@ -133,7 +169,10 @@ function read() {
 /** Whether the address holds all that is on the screen: a large picture does not fit. */
 export const linkHoldsAll = () => state.image !== TOO_LARGE;
 
-/** A small picture as text for the address, 16 grey levels; a mark if it is too large. */
+/**
+ * A small picture as text for the address, 16 grey levels; a mark if it is too large.
+ * @param {Uint8Array} bytes
+ */
 export function packImage(bytes) {
   if (bytes.length > MAX_PACKED) return TOO_LARGE;
   let text = "";
@@ -143,7 +182,11 @@ export function packImage(bytes) {
   return btoa(text).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
 }
 
-/** The bytes of a packed picture; null if it has not the size the model takes. */
+/**
+ * The bytes of a packed picture; null if it has not the size the model takes.
+ * @param {string} packed
+ * @param {number} size
+ */
 export function unpackImage(packed, size) {
   let text;
   try {

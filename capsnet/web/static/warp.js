@@ -1,5 +1,7 @@
 // Warp: bend the input and see how sure the CapsNet and a CNN stay.
 
+/** @import { Bend, Curve, Slider, SweepAnswer, Warp } from "./types.js" */
+
 import { latest, post, toText } from "./api.js";
 import { drawChart } from "./chart.js";
 import { byId, h, minus, number } from "./dom.js";
@@ -12,15 +14,24 @@ export const title = "Warp";
 export const lead =
   "Bend the picture and watch who stays sure of it. Then cut it to pieces: should anyone still be sure?";
 
+/** @typedef {SweepAnswer & { image: Uint8Array, warp: number[], over: Bend }} Swept */
+/** @typedef {(patch: Partial<Warp>, over?: Bend) => void} Change */
+
 /** What there is to choose, in the order of the address. */
 const keys = () => [...Object.keys(scene.info.limits.bends), "pieces", "seed"];
 
-const named = (warp) => Object.fromEntries(keys().map((key, n) => [key, warp[n]]));
+/** @type {(warp: number[]) => Warp} */
+const named = (warp) =>
+  /** @type {Warp} */ (Object.fromEntries(keys().map((key, n) => [key, warp[n]])));
 
 /** How the picture is bent, by name. */
 const chosen = () => named(state.warp);
 
-/** Build the panel; it lives until the signal says that another mode is chosen. */
+/**
+ * Build the panel; it lives until the signal says that another mode is chosen.
+ * @param {HTMLElement} panel
+ * @param {AbortSignal} signal
+ */
 export function enter(panel, signal) {
   showInputTools(false);
   const { bends, pieces: cutInto, max_number: many } = scene.info.limits;
@@ -28,7 +39,9 @@ export function enter(panel, signal) {
   const chart = h("div", { class: "chart" });
   const said = h("p");
   const watch = h("div", { class: "watch" }, miniature("input"), miniature("reconstruction"), said);
-  const rows = Object.entries(bends).map(([name, bend]) => slider(name, bend));
+  const names = /** @type {Bend[]} */ (Object.keys(bends));
+  const rows = names.map((name) => slider(name, bends[name]));
+  /** @param {number} pieces */
   const scramble = (pieces) =>
     h(
       "button",
@@ -63,9 +76,11 @@ export function enter(panel, signal) {
     ),
   );
 
+  /** @param {Bend} name @param {Slider} range */
   function slider(name, { low, high, step, unit }) {
     const tip = `How far the picture is changed by “${name}”`;
     const output = h("output", { class: "number", "data-tip": tip });
+    /** @type {HTMLInputElement} */
     const input = h("input", {
       type: "range",
       min: low,
@@ -82,24 +97,26 @@ export function enter(panel, signal) {
       element,
       show() {
         const value = chosen()[name];
-        input.value = value;
+        input.value = String(value);
         output.textContent = `${minus(value)}${unit}`;
         element.classList.toggle("swept", state.sweep === name);
       },
     };
   }
 
+  /** @type {Change} */
   function change(patch, over = state.sweep) {
     set({ warp: Object.values({ ...chosen(), ...patch }), sweep: over });
     show();
     bend();
   }
 
+  /** @param {Bend} name */
   function sweepOver(name) {
     if (state.sweep !== name) change({}, name);
   }
 
-  let swept = null; // the curves, and what they are of: image, warp and over
+  let swept = /** @type {Swept | null} */ (null); // the curves, and what they are of
   /** The class whose confidence is shown: the chosen one, or what the CapsNet saw before bending. */
   const target = () => (state.which >= 0 ? scene.which : scene.base);
 
@@ -107,7 +124,7 @@ export function enter(panel, signal) {
   const isSwept = () =>
     swept?.image === scene.image &&
     swept.over === state.sweep &&
-    swept.warp.every((x, n) => x === state.warp[n] || keys()[n] === swept.over);
+    swept.warp.every((x, n) => x === state.warp[n] || keys()[n] === state.sweep);
 
   const bend = latest(async () => {
     const answer = await post("warp", { image: toText(scene.image), warp: chosen() });
@@ -133,6 +150,7 @@ export function enter(panel, signal) {
     const j = target();
     const name = scene.card.classes[j];
     const { values, over } = swept; // not state.sweep: its curves may still be on their way
+    /** @type {Curve[]} */
     const curves = [
       { label: "CapsNet", style: "capsnet", values: swept.capsnet.map((row) => row[j]) },
     ];
@@ -146,7 +164,9 @@ export function enter(panel, signal) {
 
   function judge() {
     const { card, analysis, cnn } = scene;
+    /** @param {number[]} values */
     const best = (values) => values.indexOf(Math.max(...values));
+    /** @type {(who: string, style: string, values: number[], tip: string) => Node} */
     const line = (who, style, values, tip) =>
       h(
         "p",
@@ -156,6 +176,7 @@ export function enter(panel, signal) {
         " ",
         number(`${Math.round(100 * Math.max(...values))} %`, tip),
       );
+    /** @type {(who: string, style: string, values: number[]) => Node} */
     const short = (who, style, values) =>
       h("span", { class: style }, `${who} `, h("b", {}, card.classes[best(values)]));
     said.replaceChildren(
@@ -184,12 +205,15 @@ export function enter(panel, signal) {
 
   scene.addEventListener("analysis", () => scene.plain && bend(), { signal });
   scene.addEventListener("choice", () => plot(), { signal });
-  startHandles(signal, (patch, over) => change(patch, over));
+  startHandles(signal, change);
   show();
   bend();
 }
 
-/** What to think of it: a sentence that holds whatever the networks say. */
+/**
+ * What to think of it: a sentence that holds whatever the networks say.
+ * @type {(image: Uint8Array, cnn: number[] | null) => string}
+ */
 function remark(image, cnn) {
   if (image.every((x) => x === image[0]))
     return "There is nothing on this picture, whatever a network says it sees.";
@@ -210,14 +234,18 @@ function drawHandles() {
   frame.style.transform = `translate(${shift}) rotate(${rotate}deg) skewX(${Math.atan(shear)}rad) scale(${scale})`;
 }
 
-/** Dragging the frame shifts the picture; dragging its knob turns and scales it. */
+/**
+ * Dragging the frame shifts the picture; dragging its knob turns and scales it.
+ * @param {AbortSignal} signal
+ * @param {Change} change
+ */
 function startHandles(signal, change) {
   const frame = byId("handles");
   const knob = h("span", { class: "knob" });
   frame.replaceChildren(knob);
-  const screen = frame.parentElement;
+  const screen = /** @type {HTMLElement} */ (frame.parentElement);
   const options = { signal };
-  let held = null;
+  let held = /** @type {{ turning: boolean, x: number, y: number, warp: Warp } | null} */ (null);
   frame.addEventListener(
     "pointerdown",
     (event) => {
@@ -250,6 +278,7 @@ function startHandles(signal, change) {
         box.left + box.width * (0.5 + warp.right / W),
         box.top + box.height * (0.5 + warp.down / H),
       ];
+      /** @type {(x: number, y: number) => [angle: number, distance: number]} */
       const polar = (x, y) => [
         Math.atan2(y - middle[1], x - middle[0]),
         Math.hypot(x - middle[0], y - middle[1]),
