@@ -2,6 +2,9 @@
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+# The page needs no npm, only its checks do: where there is none, they are left out.
+NPM := $(shell command -v npm)
+TOOLS := $(if $(NPM),node_modules/.installed)
 
 .PHONY: setup demo test check browser format clean
 
@@ -12,25 +15,31 @@ $(INSTALLED): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
 	touch $@
 
+node_modules/.installed: package-lock.json
+	npm ci --no-audit --no-fund --silent
+	touch $@
+
 demo: setup
 	$(BIN)/capsnet demo
 
 test: check browser
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 
-check: setup
+check: setup $(TOOLS)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(if $(NPM),npm run --silent check,@echo "There is no npm: the browser code was NOT checked.")
 
 # The explorer's tests drive a real browser; without one they are skipped, in CI they fail.
 browser:
 	@command -v chromium >/dev/null || (apt-get update -qq && apt-get install -y -qq chromium) || \
 	  echo "Chromium could not be installed: the browser tests will be SKIPPED."
 
-format: setup
+format: setup $(TOOLS)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+	$(if $(NPM),npm run --silent format)
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) node_modules build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -17,18 +17,26 @@ from fastapi.responses import FileResponse, Response
 from PIL import Image
 from torch import Tensor
 
+from capsnet.data import OverlapStream
+from capsnet.data.sets.digits import load_digits
 from capsnet.web import schema
 from capsnet.web.guard import refusal
 from capsnet.web.look import analyse, draw
 from capsnet.web.nets import OTHER_CNN, Net, Nets
-from capsnet.web.samples import digit_samples, open_samples, read_upload, reads_digits
+from capsnet.web.samples import (
+    MAX_PICTURE_PIXELS,
+    digit_samples,
+    open_samples,
+    read_upload,
+    reads_digits,
+)
 from capsnet.web.warp import bend, sweep
 
 STATIC = Path(__file__).parent / "static"
 MAX_WAITING = 400
 GIF_SIDE = 224
 T = TypeVar("T")
-Page = Annotated[int, Query(ge=0, le=1_000_000)]
+Page = Annotated[int, Query(ge=0, le=schema.MAX_NUMBER)]
 BYTES: dict[int | str, dict[str, Any]] = {
     200: {"content": {"application/octet-stream": {"schema": {"type": "string"}}}}
 }
@@ -72,10 +80,19 @@ class Worker:
 def add_routes(app: FastAPI, nets: Nets, worker: Worker) -> None:
     """Add the page and the API."""
     main, pairs, cnn = nets.capsnet, nets.overlap, nets.cnn
-    samples, digits = open_samples(main), digit_samples()
+    samples, digits, split = open_samples(main), digit_samples(), load_digits("test")
     facts = schema.Info(
         capsnet=net_card(main),
         overlap=net_card(pairs),
+        digits=schema.Digits(
+            image_shape=split.image_shape,
+            classes=list(split.classes),
+            num_pages=max(map(len, digits.by_class)),
+        ),
+        limits=schema.Limits(
+            trained_shift=OverlapStream(split, num_samples=2).max_shift,
+            max_picture_pixels=MAX_PICTURE_PIXELS,
+        ),
         has_cnn=cnn is not None,
         why_no_cnn=OTHER_CNN,
         has_samples=samples is not None,

@@ -6,7 +6,7 @@ Pictures travel as base64 of their bytes [C, H, W], tables as base64 of little-e
 import base64
 import binascii
 from math import prod
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
 import torch
@@ -18,17 +18,51 @@ from capsnet.errors import UserError
 Bytes = Annotated[str, Field(pattern=r"^[A-Za-z0-9+/]*={0,2}$", max_length=4_000_000)]
 # JSON knows only numbers: 2.0 is as whole as 2.
 Whole = BeforeValidator(lambda x: int(x) if type(x) is float and x.is_integer() else x)
-Number = Annotated[float, Field(ge=-10, le=10, allow_inf_nan=False)]
+MAX_POSE = 10
+Number = Annotated[float, Field(ge=-MAX_POSE, le=MAX_POSE, allow_inf_nan=False)]
 Sweepable = Literal["rotate", "scale", "shear", "right", "down", "thicken"]
-RANGES: dict[Sweepable, tuple[float, float]] = {
-    "rotate": (-180, 180),
-    "scale": (0.5, 1.5),
-    "shear": (-1, 1),
-    "right": (-12, 12),
-    "down": (-12, 12),
-    "thicken": (-2, 2),
-}
+Pieces = Literal[1, 2, 4]
 MAX_PICTURES = 256
+MAX_NUMBER = 1_000_000
+
+
+class Slider(BaseModel):
+    """How far a slider goes and in which steps, where it stands at first, and in what unit."""
+
+    low: float
+    high: float
+    step: float
+    usual: float = 0
+    unit: str = ""
+
+
+# Their order is their place in a link.
+RANGES: dict[Sweepable, Slider] = {
+    "rotate": Slider(low=-180, high=180, step=1, unit="°"),
+    "scale": Slider(low=0.5, high=1.5, step=0.01, usual=1, unit="×"),
+    "shear": Slider(low=-1, high=1, step=0.01),
+    "right": Slider(low=-12, high=12, step=0.5, unit=" px"),
+    "down": Slider(low=-12, high=12, step=0.5, unit=" px"),
+    "thicken": Slider(low=-2, high=2, step=0.1, unit=" px"),
+}
+PLACE = Slider(low=-8, high=8, step=1)
+TWEAKS = [Slider(low=-far, high=far, step=0.01) for far in (0.25, 0.5, 1)]
+
+
+class Limits(BaseModel):
+    """How far everything goes that a visitor can choose: sliders and links are held to it."""
+
+    bends: dict[Sweepable, Slider] = RANGES
+    pieces: Annotated[list[int], Field(description="along each side")] = [*get_args(Pieces)]
+    place: Annotated[Slider, Field(description="pixels that a digit is moved in Overlap")] = PLACE
+    trained_shift: int = Field(description="pixels that digits were moved in training")
+    tweaks: Annotated[list[Slider], Field(description="to choose from; the widest is last")] = (
+        TWEAKS
+    )
+    max_pose: Annotated[float, Field(description="of a number of a class capsule")] = MAX_POSE
+    max_number: Annotated[int, Field(description="of pages and seeds")] = MAX_NUMBER
+    max_pictures: Annotated[int, Field(description="drawn for one request")] = MAX_PICTURES
+    max_picture_pixels: int = Field(description="of a picture file")
 
 
 class Strict(BaseModel):
@@ -63,11 +97,21 @@ class NetCard(BaseModel):
     reads_digits: bool
 
 
+class Digits(BaseModel):
+    """What the test digits of Overlap are."""
+
+    image_shape: tuple[int, int, int]
+    classes: list[str]
+    num_pages: int = Field(description="after which the same ones come again")
+
+
 class Info(BaseModel):
     """What this server can show; why_no_cnn says what to do where has_cnn is false."""
 
     capsnet: NetCard
     overlap: NetCard
+    digits: Digits
+    limits: Limits
     has_cnn: bool
     why_no_cnn: str
     has_samples: bool
@@ -135,26 +179,26 @@ class DecodeQuery(Strict):
 class AnimationQuery(DecodeQuery):
     """Pictures to draw as the frames of a GIF."""
 
-    milliseconds: Annotated[int, Field(ge=20, le=1000), Whole] = 80
+    milliseconds: Annotated[int, Field(ge=20, le=1000), Whole] = 60
 
 
 def within(kind: Sweepable) -> Any:
-    """Return the bounds of a kind of bending."""
-    low, high = RANGES[kind]
-    return Field(ge=low, le=high, allow_inf_nan=False)
+    """Return the bounds of a kind of bending, and what it is where nothing is said."""
+    slider = RANGES[kind]
+    return Field(slider.usual, ge=slider.low, le=slider.high, allow_inf_nan=False)
 
 
 class Warp(Strict):
     """How a picture is bent: degrees, factors and pixels; then cut into pieces and shuffled."""
 
-    rotate: Annotated[float, within("rotate")] = 0
-    scale: Annotated[float, within("scale")] = 1
-    shear: Annotated[float, within("shear")] = 0
-    right: Annotated[float, within("right")] = 0
-    down: Annotated[float, within("down")] = 0
-    thicken: Annotated[float, within("thicken")] = 0
-    pieces: Literal[1, 2, 4] = Field(1, description="pieces along each side; 1 leaves it whole")
-    seed: Annotated[int, Field(ge=0, le=2**31), Whole] = 0
+    rotate: float = within("rotate")
+    scale: float = within("scale")
+    shear: float = within("shear")
+    right: float = within("right")
+    down: float = within("down")
+    thicken: float = within("thicken")
+    pieces: Pieces = Field(1, description="pieces along each side; 1 leaves it whole")
+    seed: Annotated[int, Field(ge=0, le=MAX_NUMBER), Whole] = 0
 
 
 class WarpQuery(ImageQuery):

@@ -35,7 +35,7 @@ def move(images: Tensor, how: Warp) -> Tensor:
 
 def sweep(pixels: Tensor, how: Warp, over: Sweepable) -> tuple[list[float], Tensor]:
     """Return the values of a sweep and the picture bent by each, [S, C, H, W]."""
-    low, high = RANGES[over]
+    low, high = RANGES[over].low, RANGES[over].high
     last = SWEEP_STEPS - 1
     values = [low + (high - low) * n / last for n in range(SWEEP_STEPS)]  # exact in the middle
     bent = [bend(pixels, how.model_copy(update={over: value})) for value in values]

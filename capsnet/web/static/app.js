@@ -1,24 +1,28 @@
 // The page: tabs, theme, link and the mode that is chosen.
 
+/** @import { Mode } from "./types.js" */
+
 import { get } from "./api.js";
 import { startColumns } from "./columns.js";
-import { byId, h, number, say, startTips } from "./dom.js";
+import { byId, h, number, say, sayError, startTips } from "./dom.js";
 import { isTaken, startInput, takeLinked } from "./input.js";
 import { recall, remember } from "./memory.js";
 import * as morph from "./morph.js";
 import * as overlap from "./overlap.js";
 import * as route from "./route.js";
 import { scene } from "./scene.js";
-import { link, linkHoldsAll, push, set, state } from "./state.js";
+import { link, linkHoldsAll, push, set, startState, state } from "./state.js";
 import { startTour } from "./tour.js";
 import * as tweak from "./tweak.js";
 import * as warp from "./warp.js";
 
+/** @type {Record<string, Mode>} */
 const MODES = { tweak, route, overlap, warp, morph };
-let leave = null; // ends the mode that is shown
+let leave = /** @type {AbortController | null} */ (null); // ends the mode that is shown
 
-/** Choose a mode; the Back button leads to the one before. */
+/** Choose a mode; the Back button leads to the one before. @param {string} mode */
 function choose(mode) {
+  if (!scene.info) return; // the server has not answered yet
   // The capsule that is marked was looked at in the other mode.
   if (mode !== state.mode) push({ mode, capsule: -1 });
   return show();
@@ -37,7 +41,7 @@ async function show() {
   scene.drawsItself = false;
   byId("reconstruction-extra").replaceChildren();
   byId("handles").hidden = true;
-  for (const tab of byId("tabs").children) {
+  for (const tab of byId("tabs").querySelectorAll("button")) {
     const selected = tab.id === `tab-${mode}`;
     tab.setAttribute("aria-selected", String(selected));
     tab.tabIndex = selected ? 0 : -1;
@@ -65,6 +69,7 @@ function offerAgain() {
   );
 }
 
+/** @param {string} mode @param {AbortSignal} signal */
 function start(mode, signal) {
   MODES[mode].enter(byId("panel"), signal);
   scene.emit("choice");
@@ -139,14 +144,15 @@ async function main() {
   startTheme();
   startTips();
   buildTabs();
-  byId("link-button").addEventListener("click", copyLink);
-  addEventListener("unhandledrejection", (event) => say(event.reason.message, true));
+  addEventListener("unhandledrejection", (event) => sayError(event.reason));
   try {
     scene.info = await get("info");
   } catch (error) {
-    return say(error.message, true);
+    return sayError(error);
   }
   scene.card = scene.info.capsnet;
+  startState(scene.info.limits);
+  byId("link-button").addEventListener("click", copyLink);
   scene.addEventListener("analysis", describeModel);
   startColumns();
   startInput();

@@ -1,13 +1,24 @@
 // A small chart of confidence, 0 to 1, over one changing number.
 
+/** @import { Curve } from "./types.js" */
+
 import { h, minus, number, svg } from "./dom.js";
 
 const [WIDTH, HEIGHT] = [100, 42];
 
-/** Curves [{ label, style, values }] over xs, with a mark at the present x; `name` is what x is. */
+/**
+ * Curves over xs, with a mark at the present x; `name` is what x is.
+ * @param {number[]} xs
+ * @param {Curve[]} curves
+ * @param {number} present
+ * @param {string} name
+ * @param {string} unit
+ */
 export function drawChart(xs, curves, present, name, unit) {
-  const [low, high] = [xs[0], xs.at(-1)];
+  const [low, high] = [xs[0], xs[xs.length - 1]];
+  /** @param {number} x */
   const left = (x) => ((x - low) / (high - low)) * WIDTH;
+  /** @param {number} y */
   const top = (y) => HEIGHT * (1 - y);
   const place = Math.min(WIDTH, Math.max(0, left(present)));
   const lines = curves.map(({ style, values }) =>

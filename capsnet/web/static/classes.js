@@ -44,8 +44,12 @@ export function buildClasses() {
   );
 }
 
+/** @param {string} name */
 const lengthTip = (name) =>
   `Length of capsule ${name}: how sure the network is that a “${name}” is there (0 to 1)`;
+
+/** @type {(element: Element, selector: string) => HTMLElement} */
+const part = (element, selector) => /** @type {HTMLElement} */ (element.querySelector(selector));
 
 /** Draw the lengths of the iteration looked at. */
 export function drawClasses() {
@@ -57,19 +61,19 @@ export function drawClasses() {
     row.classList.toggle("looked-at", j === scene.which && scene.rivals.length > 0);
     row.classList.toggle("first", rival === 0);
     row.classList.toggle("second", rival === 1);
-    row.querySelector("input").checked = j === scene.which;
-    row.querySelector(".fill").style.width = `${100 * lengths[j]}%`;
-    row.querySelector(".number").textContent = lengths[j].toFixed(2);
-    const [bar, share] = row.querySelectorAll(".cnn");
+    /** @type {HTMLInputElement} */ (part(row, "input")).checked = j === scene.which;
+    part(row, ".fill").style.width = `${100 * lengths[j]}%`;
+    part(row, ".number").textContent = lengths[j].toFixed(2);
+    const [bar, share] = [part(row, ".bar.cnn"), part(row, ".number.cnn")];
     bar.hidden = share.hidden = !scene.cnn;
     if (!scene.cnn) continue;
-    bar.firstChild.style.width = `${100 * scene.cnn[j]}%`;
+    part(bar, ".fill").style.width = `${100 * scene.cnn[j]}%`;
     share.textContent = scene.cnn[j].toFixed(2);
   }
   drawVector();
 }
 
-/** The colour that a class has in every column. */
+/** The colour that a class has in every column. @param {number} j */
 function colour(j) {
   if (!scene.rivals.length) return "chosen";
   return ["first", "second"][scene.rivals.indexOf(j)] ?? "other";

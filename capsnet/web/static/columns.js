@@ -16,12 +16,13 @@ import { scene } from "./scene.js";
 import { state } from "./state.js";
 
 const primary = new CapsuleMap(byId("primary"));
-let held = linked(); // the capsule that was clicked, so that the mouse leaves it alone
+let held = -1; // the capsule that was clicked, so that the mouse leaves it alone
 let decoding = false; // whether what is shown comes from the decoder, and not with the analysis
 
 /** Draw the columns whenever something changes. */
 export function startColumns() {
   const pointed = byId("primary");
+  held = linked();
   pointed.addEventListener("pointermove", (event) => {
     const capsule = primary.at(event);
     if (!isHeld() && capsule >= 0 && capsule !== state.capsule) scene.look(capsule);
@@ -114,6 +115,7 @@ function describe() {
 
 const LENGTHS = "One tile for each type, one square for each position; brightness = length.";
 
+/** @param {string} name */
 function describeSent(name) {
   return [
     `Brightness: how strong a vote for “${name}” each capsule sends, from 0 to `,
@@ -159,7 +161,7 @@ function drawPrimary() {
 const sentRange = () =>
   Math.max(...scene.analysis.couplings.map((_, step) => almostAll(sent(step))));
 
-/** Where a primary capsule sits: its type, row and column, from 1. */
+/** Where a primary capsule sits: its type, row and column, from 1. @param {number} i */
 export function placeOf(i) {
   const [, columns, types] = scene.card.grid;
   const row = Math.floor(i / types / columns);
@@ -182,8 +184,10 @@ function drawField() {
   field.style.height = `${(side * 100) / H}%`;
 }
 
+/** @param {KeyboardEvent} event */
 function moveCursor(event) {
   const [rows, columns, types] = scene.card.grid;
+  /** @type {Record<string, number>} */
   const moves = {
     ArrowRight: types,
     ArrowLeft: -types,
@@ -221,11 +225,13 @@ export function drawReconstruction() {
   }
 }
 
+/** @type {(which: number, v: number[]) => Promise<void>} */
 const drawPose = latest(async (which, v) => {
   const bytes = await decode([[{ which, v }]]);
   if (decoding) showPicture(bytes);
 });
 
+/** @param {Uint8Array} bytes */
 function showPicture(bytes) {
   const { card, analysis } = scene;
   if (scene.drawsItself || bytes.length !== analysis.image.length) return;

@@ -1,8 +1,22 @@
 // Making elements, short messages, and one tooltip for everything that has data-tip.
 
-export const byId = (id) => document.getElementById(id);
+/** @import { Attributes, Child, Elements } from "./types.js" */
 
-/** Make an element: h("button", { class: "quiet", onclick: run, "data-tip": "…" }, "text"). */
+/**
+ * An element of index.html, or one that is there by then.
+ * @template {string} K
+ * @param {K} id
+ * @returns {K extends keyof Elements ? Elements[K] : HTMLElement}
+ */
+export const byId = (id) => /** @type {any} */ (document.getElementById(id));
+
+/**
+ * Make an element: h("button", { class: "quiet", onclick: run, "data-tip": "…" }, "text").
+ * @template {keyof HTMLElementTagNameMap} K
+ * @param {K} tag
+ * @param {Attributes} attributes
+ * @param {(Child | Child[])[]} children
+ */
 export function h(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
   apply(element, attributes);
@@ -10,7 +24,13 @@ export function h(tag, attributes = {}, ...children) {
   return element;
 }
 
-/** The same for SVG. */
+/**
+ * The same for SVG.
+ * @template {keyof SVGElementTagNameMap} K
+ * @param {K} tag
+ * @param {Attributes} attributes
+ * @param {(Node | string | Node[])[]} children
+ */
 export function svg(tag, attributes = {}, ...children) {
   const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
   apply(element, attributes);
@@ -18,38 +38,54 @@ export function svg(tag, attributes = {}, ...children) {
   return element;
 }
 
+/** @param {Element} element @param {Attributes} attributes */
 function apply(element, attributes) {
   for (const [name, value] of Object.entries(attributes)) {
-    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
-    else if (name === "value") element.value = value;
+    if (typeof value === "function") element.addEventListener(name.slice("on".length), value);
+    else if (name === "value") Object.assign(element, { value });
     else if (value === true) element.setAttribute(name, "");
-    else if (value !== false && value !== null) element.setAttribute(name, value);
+    else if (value !== false && value !== null) element.setAttribute(name, String(value));
   }
 }
 
-/** A number with a tooltip that says what it is, for the mouse, a finger and the keyboard. */
+/**
+ * A number with a tooltip that says what it is, for the mouse, a finger and the keyboard.
+ * @type {(text: string, tip: string) => HTMLSpanElement}
+ */
 export const number = (text, tip) =>
   h("span", { class: "number", tabindex: 0, "data-tip": tip, "aria-description": tip }, text);
 
-/** The same where it can be no tab stop: in a button or a label. */
+/**
+ * The same where it can be no tab stop: in a button or a label.
+ * @type {(text: string, tip: string) => HTMLSpanElement}
+ */
 export const innerNumber = (text, tip) => h("span", { class: "number", "data-tip": tip }, text);
 
-/** A number as text with a real minus sign, and no minus before zero. */
+/**
+ * A number as text with a real minus sign, and no minus before zero.
+ * @type {(x: number, digits?: number) => string}
+ */
 export const minus = (x, digits) => {
   const text = digits === undefined ? String(x) : x.toFixed(digits);
   return Number(text) < 0 ? `−${text.slice(1)}` : text.replace("-", "");
 };
 
-/** Replace what is in an element; the focus stays in its place among the tab stops. */
+/**
+ * Replace what is in an element; the focus stays in its place among the tab stops.
+ * @param {HTMLElement} element
+ * @param {(Node | string)[]} children
+ */
 export function refill(element, ...children) {
-  const stops = () => [...element.querySelectorAll("button, [tabindex]")];
-  const place = stops().indexOf(document.activeElement);
+  const stops = () => [
+    .../** @type {NodeListOf<HTMLElement>} */ (element.querySelectorAll("button, [tabindex]")),
+  ];
+  const place = stops().findIndex((stop) => stop === document.activeElement);
   element.replaceChildren(...children);
   if (place >= 0) (stops()[place] ?? stops().at(-1))?.focus({ preventScroll: true });
 }
 
-let hideStatus;
-/** Show a sentence at the foot of the page for a few seconds. */
+let hideStatus = 0;
+/** Show a sentence at the foot of the page for a few seconds. @param {string} sentence */
 export function say(sentence, isError = false) {
   const status = byId("status");
   status.textContent = sentence;
@@ -58,17 +94,22 @@ export function say(sentence, isError = false) {
   hideStatus = setTimeout(() => (status.textContent = ""), isError ? 8000 : 3500);
 }
 
+/** Show what went wrong. @param {unknown} error */
+export const sayError = (error) =>
+  say(error instanceof Error ? error.message : String(error), true);
+
 /** Show the text of data-tip beside whatever the mouse, a finger or the keyboard is on. */
 export function startTips() {
   const tip = byId("tip");
   let byFocus = false; // whether the focus showed it, so that it goes with the focus
-  let told = null; // the element it tells of
+  let told = /** @type {Element | null} */ (null); // the element it tells of
+  /** @param {Element | null | undefined} target @param {boolean} focused */
   const show = (target, focused) => {
     byFocus = focused;
-    told = target;
+    told = target ?? null;
     tip.hidden = !target;
     if (!target) return;
-    tip.textContent = target.dataset.tip;
+    tip.textContent = target.getAttribute("data-tip");
     const box = target.getBoundingClientRect();
     const left = Math.min(Math.max(8, box.left), innerWidth - tip.offsetWidth - 8);
     const below = box.bottom + 6;
@@ -76,10 +117,12 @@ export function startTips() {
     tip.style.left = `${left}px`;
     tip.style.top = `${fits ? below : Math.max(8, box.top - tip.offsetHeight - 6)}px`;
   };
-  addEventListener("pointerover", ({ target }) => show(target.closest?.("[data-tip]"), false));
+  addEventListener("pointerover", ({ target }) =>
+    show(target instanceof Element ? target.closest("[data-tip]") : null, false),
+  );
   addEventListener("focusin", ({ target }) => {
     // A tap moves the focus too, often to something around the number: only the keyboard counts.
-    if (!target.matches(":focus-visible")) return;
+    if (!(target instanceof Element && target.matches(":focus-visible"))) return;
     const row = target.closest("label, .film-row"); // a slider tells what its number is
     show(target.closest("[data-tip]") ?? row?.querySelector(".number"), true);
   });

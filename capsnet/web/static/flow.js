@@ -5,7 +5,7 @@ import { scene } from "./scene.js";
 import { state } from "./state.js";
 
 const DURATION = 350; // milliseconds from one iteration to the next
-let shown = null; // the flows on the screen, [types × J]
+let shown = /** @type {Float32Array | null} */ (null); // the flows on the screen, [types × J]
 let animation = 0;
 
 /** Move the ribbons to the flows of the iteration looked at; in Route the eye can follow them. */
@@ -15,6 +15,7 @@ export function drawFlow() {
   const start = performance.now();
   const still = state.mode !== "route" || matchMedia("(prefers-reduced-motion: reduce)").matches;
   cancelAnimationFrame(animation);
+  /** @param {number} now */
   const frame = (now) => {
     const part = still ? 1 : Math.min(1, Math.max(0, (now - start) / DURATION));
     const eased = part * (2 - part);
@@ -37,6 +38,9 @@ function flows() {
   return sums;
 }
 
+/** @typedef {{ j: number, width: number, d: string }} Ribbon */
+
+/** @param {Float32Array} sums */
 function ribbons(sums) {
   const { J } = scene.analysis;
   const types = sums.length / J;
@@ -56,14 +60,16 @@ function ribbons(sums) {
     y += sum * rightUnit + rightGap;
   }
   const middles = right.map((top, j) => top + (inflow[j] * rightUnit) / 2);
-  const parts = [];
+  const blocks = [];
+  /** @type {Ribbon[]} */
+  const votes = [];
   y = leftGap / 2;
   for (let k = 0; k < types; k++) {
     const top = y;
     for (let j = 0; j < J; j++) {
       const flow = sums[k * J + j];
       const [a, b] = [y + (flow * unit) / 2, right[j] + (flow * rightUnit) / 2];
-      parts.push({
+      votes.push({
         j,
         width: flow * unit,
         d: `M4 ${a.toFixed(2)}C45 ${a.toFixed(2)} 45 ${b.toFixed(2)} 84 ${b.toFixed(2)}`,
@@ -71,28 +77,29 @@ function ribbons(sums) {
       y += flow * unit;
       right[j] += flow * rightUnit;
     }
-    parts.push({ block: [0, top, 3, y - top] });
+    blocks.push(svg("rect", { x: 0, y: top, width: 3, height: y - top, class: "type" }));
     y += leftGap;
   }
-  render(
-    parts,
-    inflow.map((sum) => sum * rightUnit),
-    middles,
+  const heights = inflow.map((sum) => sum * rightUnit);
+  byId("flow").replaceChildren(...lines(votes), ...blocks, ...ends(heights, middles));
+  byId("flow").setAttribute(
+    "aria-label",
+    `Votes of all primary capsules, shared out to ${J} classes`,
   );
+  drawNames(middles);
 }
 
-function render(parts, heights, middles) {
-  const { which, card } = scene;
-  const lines = parts
-    .filter((part) => part.d)
-    .sort((a, b) => (a.j === which) - (b.j === which))
+/** The ribbons of the chosen class lie over all others. @param {Ribbon[]} votes */
+const lines = (votes) =>
+  votes
+    .sort((a, b) => Number(a.j === scene.which) - Number(b.j === scene.which))
     .map(({ j, width, d }) =>
       svg("path", { d, "stroke-width": Math.max(0.1, width).toFixed(2), class: colour(j) }),
     );
-  const blocks = parts
-    .filter((part) => part.block)
-    .map(({ block: [x, y, width, height] }) => svg("rect", { x, y, width, height, class: "type" }));
-  const ends = middles.map((middle, j) =>
+
+/** @type {(heights: number[], middles: number[]) => SVGRectElement[]} */
+const ends = (heights, middles) =>
+  middles.map((middle, j) =>
     svg("rect", {
       x: 84,
       width: 3,
@@ -101,15 +108,8 @@ function render(parts, heights, middles) {
       class: colour(j),
     }),
   );
-  const flow = byId("flow");
-  flow.replaceChildren(...lines, ...blocks, ...ends);
-  flow.setAttribute(
-    "aria-label",
-    `Votes of all primary capsules, shared out to ${card.classes.length} classes`,
-  );
-  drawNames(middles);
-}
 
+/** @param {number[]} middles */
 function drawNames(middles) {
   const { card } = scene;
   if (card.classes.length > 20) return;
@@ -120,6 +120,7 @@ function drawNames(middles) {
   );
 }
 
+/** @param {number} j */
 const colour = (j) => {
   const rival = scene.rivals.indexOf(j);
   if (rival >= 0) return rival ? "second" : "first";

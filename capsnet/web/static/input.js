@@ -1,20 +1,22 @@
 // The input column: pick a test image, draw one with mouse or finger, or drop a picture file.
 
+/** @import { Kind, Sample, Source } from "./types.js" */
+
 import { get, latest, readPicture, toBytes } from "./api.js";
 import { byId, h, say } from "./dom.js";
-import { paint } from "./draw.js";
+import { paint, penOf } from "./draw.js";
 import { scene } from "./scene.js";
-import { linkHoldsAll, packImage, set, state, unpackImage } from "./state.js";
+import { linkHoldsAll, packImage, state, unpackImage } from "./state.js";
 
 const PAD = 280; // side of the canvas that is drawn on, in its own pixels
 const PEN = 22;
-const MAX_SIDE = 1024; // larger pictures are made smaller before they are sent
-const MAX_FILE = 30_000_000;
+const MAX_FILE = 30; // MB
 
 const pad = document.createElement("canvas"); // what was drawn; no width while nothing is
 pad.width = 0;
 let drawing = false;
-let large = null; // the last picture that is too large for the address
+// The last picture that is too large for the address.
+let large = /** @type {Uint8Array | null} */ (null);
 let page = 0;
 let choices = 0; // how often another picture was chosen: strokes and files from before are dropped
 
@@ -28,8 +30,9 @@ export function startInput() {
   addEventListener("dragover", keepPage);
   addEventListener("drop", (event) => {
     keepPage(event);
-    const [file] = event.dataTransfer.files;
-    if (file && takesPictures() && byId("column-input").contains(event.target)) open(file);
+    const file = event.dataTransfer?.files[0];
+    const onInput = event.target instanceof Node && byId("column-input").contains(event.target);
+    if (file && takesPictures() && onInput) open(file);
   });
   addEventListener("popstate", () => {
     scene.next = null;
@@ -69,22 +72,26 @@ export const takeLinked = latest(async () => {
 /** Whether the mode looks at a picture of the visitor's choice; Overlap makes its own. */
 const takesPictures = () => state.mode !== "overlap";
 
-/** Do not let the browser show a dropped file instead of this page. */
+/** Do not let the browser show a dropped file instead of this page. @param {DragEvent} event */
 function keepPage(event) {
-  if (event.dataTransfer.types.includes("Files")) event.preventDefault();
+  if (event.dataTransfer?.types.includes("Files")) event.preventDefault();
 }
 
-/** Show the tools; drawing is possible while they are shown and `canDraw`. */
+/**
+ * Show the tools; drawing is possible while they are shown and `canDraw`.
+ * @param {boolean} canDraw
+ */
 export async function showInputTools(canDraw) {
   byId("input").classList.toggle("drawable", canDraw);
   if (!canDraw || !pad.width) endDrawing();
   const shelf = h("div", { class: "shelf", role: "group", "aria-label": "Test images" });
+  /** @type {HTMLInputElement} */
   const file = h("input", {
     type: "file",
     accept: "image/*",
     class: "hidden",
     onchange: () => {
-      if (file.files[0]) open(file.files[0]);
+      if (file.files?.[0]) open(file.files[0]);
       file.value = ""; // so that the same file can be opened again
     },
   });
@@ -111,7 +118,7 @@ export async function showInputTools(canDraw) {
   if (hasSamples) await fill(shelf, page);
 }
 
-/** Show one page of test images in a shelf. */
+/** Show one page of test images in a shelf. @param {HTMLElement} shelf @param {number} number */
 async function fill(shelf, number) {
   const samples = await get(`samples?page=${number}`);
   page = number;
@@ -121,18 +128,23 @@ async function fill(shelf, number) {
   press(shelf, state.image ? -1 : state.sample);
 }
 
-/** Mark the test image of a shelf that is taken. */
+/** Mark the test image of a shelf that is taken. @param {Element} shelf @param {number} number */
 export function press(shelf, number) {
-  for (const button of shelf.children) {
+  for (const button of shelf.querySelectorAll("button")) {
     button.setAttribute("aria-pressed", String(Number(button.dataset.number) === number));
   }
 }
 
-/** A button with a small picture of a test image. */
-export function sampleButton(sample, card, onTake) {
+/**
+ * A button with a small picture of a test image.
+ * @param {Sample} sample
+ * @param {Kind} kind
+ * @param {(sample: Sample) => unknown} onTake
+ */
+export function sampleButton(sample, kind, onTake) {
   const canvas = h("canvas", { "aria-hidden": "true" });
-  paint(canvas, toBytes(sample.image), card.image_shape);
-  const name = card.classes[sample.label];
+  paint(canvas, toBytes(sample.image), kind.image_shape);
+  const name = kind.classes[sample.label];
   return h(
     "button",
     {
@@ -155,16 +167,22 @@ export function endDrawing() {
   byId("sub-input").textContent = `pick one below, ${canDraw ? "or draw here" : "then bend it"}`;
 }
 
+/** @param {Sample} sample */
 function takeSample(sample) {
   choices += 1;
   endDrawing();
   take(toBytes(sample.image), { sample: sample.number, image: "" });
 }
 
-/** Look at a picture, with its test image marked at once; without an answer the old mark is back. */
+/**
+ * Look at a picture, with its test image marked at once; without an answer the old mark is back.
+ * @param {Uint8Array} image
+ * @param {Partial<Source>} patch
+ */
 async function take(image, patch) {
   const shelf = document.querySelector("#input-tools .shelf");
-  const number = (choice) => (choice.image ? -1 : choice.sample);
+  /** @param {Partial<Source>} choice */
+  const number = (choice) => (choice.image ? -1 : (choice.sample ?? -1));
   if (shelf) press(shelf, number(patch));
   await scene.take(image, patch);
   if (scene.image === image || scene.next) return;
@@ -178,7 +196,10 @@ function clear() {
   takeOwn(new Uint8Array(scene.image.length));
 }
 
-/** Take a picture of the visitor's own as a link gives it back: in 16 grey levels if it fits. */
+/**
+ * Take a picture of the visitor's own as a link gives it back: in 16 grey levels if it fits.
+ * @param {Uint8Array} image
+ */
 async function takeOwn(image) {
   const packed = packImage(image);
   const kept = unpackImage(packed, image.length);
@@ -186,6 +207,7 @@ async function takeOwn(image) {
   await take(kept ?? image, { image: packed });
 }
 
+/** @param {PointerEvent} event */
 function startStroke(event) {
   const canvas = byId("input");
   if (event.button || !canvas.classList.contains("drawable")) return;
@@ -193,7 +215,7 @@ function startStroke(event) {
   canvas.setPointerCapture(event.pointerId);
   event.preventDefault();
   drawing = true;
-  const pen = pad.getContext("2d");
+  const pen = penOf(pad);
   pen.beginPath();
   pen.moveTo(...padPoint(event));
   stroke(event);
@@ -202,7 +224,7 @@ function startStroke(event) {
 /** Begin a drawing: on the visitor's own picture where there is one, else on an empty pad. */
 function startPad() {
   pad.width = pad.height = PAD;
-  const pen = pad.getContext("2d");
+  const pen = penOf(pad);
   if (state.image) {
     const own = document.createElement("canvas");
     paint(own, scene.image, scene.info.capsnet.image_shape);
@@ -211,9 +233,10 @@ function startPad() {
   Object.assign(pen, { lineWidth: PEN, lineCap: "round", lineJoin: "round", strokeStyle: "#fff" });
 }
 
+/** @param {PointerEvent} event */
 function stroke(event) {
   if (!drawing) return;
-  const pen = pad.getContext("2d");
+  const pen = penOf(pad);
   const [x, y] = padPoint(event);
   pen.lineTo(x + 0.1, y); // a touch without a move leaves a dot
   pen.stroke();
@@ -221,6 +244,7 @@ function stroke(event) {
   send(pad, false, choices);
 }
 
+/** @type {(event: PointerEvent) => [x: number, y: number]} */
 function padPoint(event) {
   const box = byId("input").getBoundingClientRect();
   return [
@@ -233,13 +257,18 @@ function padPoint(event) {
 function showPad() {
   const canvas = byId("input");
   canvas.width = canvas.height = PAD;
-  canvas.getContext("2d").drawImage(pad, 0, 0);
+  penOf(canvas).drawImage(pad, 0, 0);
 }
 
-/** Bring a canvas to the model's size and look at it. */
+/**
+ * Bring a canvas to the model's size and look at it.
+ * @type {(canvas: HTMLCanvasElement, invert: boolean, choice: number) => Promise<void>}
+ */
 const send = latest(async (canvas, invert, choice) => {
   if (choice !== choices || !canvas.width) return; // the pad is emptied when a drawing ends
+  /** @type {Blob | null} */
   const png = await new Promise((done) => canvas.toBlob(done, "image/png"));
+  if (!png) throw new Error("The browser could not make a picture of this.");
   const image = await readPicture(png, { invert, centre: scene.info.capsnet.reads_digits });
   if (choice !== choices || !takesPictures()) return;
   await takeOwn(image);
@@ -250,9 +279,10 @@ const send = latest(async (canvas, invert, choice) => {
   byId("sub-input").textContent = "small: the network's view";
 });
 
+/** @param {File} file */
 async function open(file) {
-  if (file.size > MAX_FILE)
-    return say("This file is larger than 30 MB; choose a smaller picture.", true);
+  if (file.size > MAX_FILE * 1e6)
+    return say(`This file is larger than ${MAX_FILE} MB; choose a smaller picture.`, true);
   const choice = ++choices;
   let bitmap;
   try {
@@ -262,19 +292,24 @@ async function open(file) {
   }
   if (choice !== choices || !takesPictures()) return;
   endDrawing();
-  const scale = Math.min(1, MAX_SIDE / Math.max(bitmap.width, bitmap.height));
+  // Larger pictures are made smaller before they are sent.
+  const side = Math.floor(Math.sqrt(scene.info.limits.max_picture_pixels));
+  const scale = Math.min(1, side / Math.max(bitmap.width, bitmap.height));
   const canvas = document.createElement("canvas");
   canvas.width = Math.max(1, Math.round(bitmap.width * scale));
   canvas.height = Math.max(1, Math.round(bitmap.height * scale));
-  canvas.getContext("2d").drawImage(bitmap, 0, 0, canvas.width, canvas.height);
+  penOf(canvas).drawImage(bitmap, 0, 0, canvas.width, canvas.height);
   bitmap.close();
   send(canvas, scene.info.capsnet.reads_digits && isLight(canvas), choice);
 }
 
-/** Whether most of a picture's edge is light: dark ink on paper. */
+/**
+ * Whether most of a picture's edge is light: dark ink on paper.
+ * @param {HTMLCanvasElement} canvas
+ */
 function isLight(canvas) {
   const { width, height } = canvas;
-  const { data } = canvas.getContext("2d").getImageData(0, 0, width, height);
+  const { data } = penOf(canvas).getImageData(0, 0, width, height);
   let sum = 0;
   let count = 0;
   for (let y = 0; y < height; y++) {

@@ -8,9 +8,10 @@ const SPREAD = "capsnet explore --weights capsnet_small";
 
 /** The primary capsule that votes most for the chosen class, where the eye should start. */
 export function strongest() {
-  const { couplings, votes, I, J } = scene.analysis;
-  const c = couplings.at(-1);
+  const { votes, I, J } = scene.analysis;
+  const c = scene.analysis.couplings[scene.card.num_iters - 1];
   let best = 0;
+  /** @param {number} i */
   const sent = (i) => c[i * J + scene.which] * votes[i * J + scene.which];
   for (let i = 1; i < I; i++) if (sent(i) > sent(best)) best = i;
   return best;
@@ -33,7 +34,11 @@ function range() {
   return { even, factor: Math.exp(Math.max(0.05, ...far)) };
 }
 
-/** One map of the couplings for each iteration, all on the same scale. */
+/**
+ * One map of the couplings for each iteration, all on the same scale.
+ * @param {HTMLElement} steps
+ * @param {(step: number) => void} go
+ */
 export function drawSteps(steps, go) {
   const { I, J, v_steps: lengths } = scene.analysis;
   const { which, card } = scene;
@@ -79,10 +84,13 @@ export function drawSteps(steps, go) {
       );
     }),
   );
-  if (focused) steps.children[scene.step].focus();
+  if (focused) /** @type {HTMLElement} */ (steps.children[scene.step]).focus();
 }
 
-/** What the colours of the maps mean, and whether one capsule outweighs all others. */
+/**
+ * What the colours of the maps mean, and whether one capsule outweighs all others.
+ * @param {HTMLElement} legend
+ */
 export function drawLegend(legend) {
   const { even, factor } = range();
   const name = scene.card.classes[scene.which];
@@ -90,6 +98,7 @@ export function drawLegend(legend) {
   bar.style.background = shareColours;
   const i = strongest();
   const last = scene.card.num_iters - 1;
+  /** @param {number} step */
   const gives = (step) =>
     number(
       percent(shareOf(i, step)),
@@ -128,9 +137,13 @@ export function drawLegend(legend) {
   );
 }
 
+/** @param {number} share */
 export const percent = (share) => `${minus(Math.round(100 * share))} %`;
 
-/** How much of |s_j| comes from a capsule: c_ij û_ij · s_j / |s_j|², and v_j points along s_j. */
+/**
+ * How much of |s_j| comes from a capsule: c_ij û_ij · s_j / |s_j|², and v_j points along s_j.
+ * @param {number} i
+ */
 export function shareOf(i, step = scene.step) {
   const { analysis, which } = scene;
   const c = analysis.couplings[step][i * analysis.J + which];

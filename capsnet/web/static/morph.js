@@ -1,5 +1,7 @@
 // Morph: walk from one digit's capsule to another's.
 
+/** @import { Capsule, Sample } from "./types.js" */
+
 import { decode, get, latest, post, postForBlob } from "./api.js";
 import { byId, h, number, say } from "./dom.js";
 import { miniature, paint, paintStrip, refreshMiniatures } from "./draw.js";
@@ -10,11 +12,16 @@ import { set, state } from "./state.js";
 
 const STRIP = 11;
 const FRAMES = 61; // of the animation, one way
+const WALK = 2000; // milliseconds of it
 export const title = "Morph";
 export const lead =
   "Every point between two capsules is a picture too. Walk from one digit to another.";
 
-/** Build the panel; it lives until the signal says that another mode is chosen. */
+/**
+ * Build the panel; it lives until the signal says that another mode is chosen.
+ * @param {HTMLElement} panel
+ * @param {AbortSignal} signal
+ */
 export function enter(panel, signal) {
   showInputTools(true);
   if (!scene.card.has_decoder) {
@@ -23,10 +30,11 @@ export function enter(panel, signal) {
     );
   }
   scene.drawsItself = true;
-  let target = null; // { which, v, label } at the other end
-  let film = null; // bytes of all frames
+  let target = /** @type {Capsule | null} */ (null); // at the other end
+  let film = /** @type {Uint8Array | null} */ (null); // bytes of all frames
   let clock = 0; // the animation that is playing, 0 if none
   const strip = h("canvas", { "aria-hidden": "true" });
+  /** @type {HTMLInputElement} */
   const slider = h("input", {
     type: "range",
     min: 0,
@@ -72,12 +80,14 @@ export function enter(panel, signal) {
     ),
   );
 
+  /** @type {(kind: string, work: () => void) => HTMLButtonElement} */
   function saver(kind, work) {
     const onclick = () =>
       film ? work() : say("There is no second picture to walk to, so nothing to save.", true);
     return h("button", { type: "button", onclick }, `Save ${kind}`);
   }
 
+  /** @param {number} next */
   async function fill(next) {
     const samples = await get(`samples?page=${next}`);
     page = next;
@@ -88,6 +98,7 @@ export function enter(panel, signal) {
     return samples;
   }
 
+  /** @param {Sample} sample */
   async function take(sample) {
     const answer = await post("analyse", { image: sample.image });
     set({ to: sample.number });
@@ -97,30 +108,35 @@ export function enter(panel, signal) {
     render();
   }
 
-  /** Whether the walk ends where it begins. */
-  const isSame = () =>
-    scene.which === target.which &&
-    scene.source.image === "" &&
+  /** Whether the walk ends where it begins. @param {Capsule} end */
+  const isSame = (end) =>
+    scene.which === end.which &&
+    scene.source?.image === "" &&
     scene.source.sample === state.to &&
     scene.tweak.every((x) => !x);
 
-  /** The capsules a part of the way along; two classes share the decoder on the way. */
-  function between(part) {
+  /**
+   * The capsules a part of the way along; two classes share the decoder on the way.
+   * @type {(end: Capsule, part: number) => Capsule[]}
+   */
+  function between(end, part) {
     const { which, pose } = scene;
+    /** @type {(v: number[], share: number) => number[]} */
     const mix = (v, share) => v.map((x) => x * share);
-    if (which === target.which)
-      return [{ which, v: pose.map((x, e) => x + (target.v[e] - x) * part) }];
+    if (which === end.which) return [{ which, v: pose.map((x, e) => x + (end.v[e] - x) * part) }];
     return [
       { which, v: mix(pose, 1 - part) },
-      { which: target.which, v: mix(target.v, part) },
+      { which: end.which, v: mix(end.v, part) },
     ];
   }
 
-  const steps = (count) => Array.from({ length: count }, (_, n) => between(n / (count - 1)));
+  /** @type {(end: Capsule, count: number) => Capsule[][]} */
+  const steps = (end, count) =>
+    Array.from({ length: count }, (_, n) => between(end, n / (count - 1)));
 
   const render = latest(async () => {
     if (!target) return;
-    film = await decode(steps(FRAMES));
+    film = await decode(steps(target, FRAMES));
     if (signal.aborted) return;
     const shape = scene.card.image_shape;
     const size = shape.reduce((product, side) => product * side);
@@ -132,10 +148,11 @@ export function enter(panel, signal) {
     show(state.along);
   });
 
+  /** @param {number} part */
   function show(part) {
     set({ along: part });
-    slider.value = part;
-    if (!film) return;
+    slider.value = String(part);
+    if (!film || !target) return;
     const frame = Math.round(part * (FRAMES - 1));
     paint(byId("reconstruction"), film, scene.card.image_shape, frame);
     const [a, b] = [scene.card.classes[scene.which], scene.card.classes[target.which]];
@@ -150,7 +167,7 @@ export function enter(panel, signal) {
     );
     way.textContent = `${a} → ${b}: ${Math.round(part * 100)} %`;
     refreshMiniatures();
-    caption.textContent = isSame()
+    caption.textContent = isSame(target)
       ? "Both ends are the same picture, so nothing changes: choose another one to end at."
       : a === b
         ? `Both are “${a}”: the same capsule, two poses. It draws every picture in between.`
@@ -158,9 +175,10 @@ export function enter(panel, signal) {
   }
 
   function start() {
-    const began = performance.now() - state.along * 2000;
+    const began = performance.now() - state.along * WALK;
+    /** @param {number} now */
     const tick = (now) => {
-      const phase = ((now - began) / 2000) % 2;
+      const phase = ((now - began) / WALK) % 2;
       show(Math.min(1, Math.max(0, phase < 1 ? phase : 2 - phase)));
       clock = requestAnimationFrame(tick);
     };
@@ -175,12 +193,10 @@ export function enter(panel, signal) {
   }
 
   async function saveGif() {
-    const there = steps(31);
+    if (!target) return;
+    const there = steps(target, 31);
     save(
-      await postForBlob("animation", {
-        pictures: [...there, ...there.slice(1, -1).reverse()],
-        milliseconds: 60,
-      }),
+      await postForBlob("animation", { pictures: [...there, ...there.slice(1, -1).reverse()] }),
       "morph.gif",
     );
   }

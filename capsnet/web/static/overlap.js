@@ -1,28 +1,39 @@
 // Overlap: two digits over each other; each is found, and drawn alone, by its own capsule.
 
+/** @import { NetCard, Sample } from "./types.js" */
+
 import { get, latest, post, toBytes, toText } from "./api.js";
 import { byId, h, minus, number } from "./dom.js";
 import { FIRST, miniature, paintColours, refreshMiniatures, SECOND } from "./draw.js";
 import { savePng } from "./export.js";
 import { endDrawing, press, sampleButton } from "./input.js";
 import { scene } from "./scene.js";
-import { REACH, set, state, TRAINED } from "./state.js";
+import { bound, set, state } from "./state.js";
 
-const SIDE = 28; // of a digit
+/** @typedef {Sample & { bytes: Uint8Array }} Digit */
+
 const FINGER = 5; // pixels from the ink at which a press still takes a digit
 const COLOURS = [FIRST, SECOND];
-const CARD = { image_shape: [1, SIDE, SIDE], classes: [..."0123456789"] };
 export const title = "Overlap";
 export const lead =
   "Two digits in one place: their capsules share out the evidence, and each draws its own digit.";
 
-/** Build the panel; it lives until the signal says that another mode is chosen. */
+/**
+ * Build the panel; it lives until the signal says that another mode is chosen.
+ * @param {HTMLElement} panel
+ * @param {AbortSignal} signal
+ */
 export async function enter(panel, signal) {
-  const card = scene.info.overlap;
-  const digits = [null, null]; // samples: number, label, bytes
+  const { overlap: card, digits: kind } = scene.info;
+  const { place, trained_shift: trained } = scene.info.limits;
+  const count = kind.classes.length;
+  const [, height, width] = kind.image_shape;
+  const digits = /** @type {Digit[]} */ ([]); // the first and the second, once they are loaded
+  /** @type {HTMLInputElement[][]} */
   const sliders = [[], []];
+  /** @type {HTMLOutputElement[][]} */
   const values = [[], []];
-  const shelves = [];
+  const shelves = /** @type {HTMLElement[]} */ ([]);
   const verdict = h("p", { class: "verdict" });
   const extra = [0, 1].map(() => h("canvas", { role: "img" }));
   const names = [0, 1].map(() => h("span"));
@@ -68,6 +79,7 @@ export async function enter(panel, signal) {
     h("div", { class: "overlap" }, chooser(0), chooser(1), verdict),
   );
 
+  /** @param {number} k */
   function chooser(k) {
     const shelf = (shelves[k] = h("div", { class: "shelf" }));
     return h(
@@ -83,14 +95,16 @@ export async function enter(panel, signal) {
     );
   }
 
+  /** @param {number} k @param {number} axis @param {string} way */
   function slider(k, axis, way) {
     const tip = `How far the ${k ? "second" : "first"} digit is moved ${way}, in pixels`;
     const output = h("output", { class: "number", "data-tip": tip });
+    /** @type {HTMLInputElement} */
     const input = h("input", {
       type: "range",
-      min: -REACH,
-      max: REACH,
-      step: 1,
+      min: place.low,
+      max: place.high,
+      step: place.step,
       "aria-label": `${k ? "Second" : "First"} digit, pixels ${way}`,
       "aria-description": tip,
       oninput: () => move(k, axis, input.valueAsNumber),
@@ -100,40 +114,43 @@ export async function enter(panel, signal) {
     return h("label", { class: "slider-row" }, h("span", {}, way), input, output);
   }
 
+  /** @param {number} k */
   async function load(k) {
-    const count = CARD.classes.length;
     const page = Math.floor(state.pair[k] / count);
     const samples = await get(`digits?page=${page}`);
     shelves[k].replaceChildren(
-      ...samples.map((sample) => sampleButton(sample, CARD, () => take(k, sample))),
+      ...samples.map((sample) => sampleButton(sample, kind, () => take(k, sample))),
     );
     hold(k, samples.find((sample) => sample.number === state.pair[k]) ?? samples[k]);
   }
 
+  /** @param {number} k @param {Sample} sample */
   function hold(k, sample) {
     digits[k] = { ...sample, bytes: toBytes(sample.image) };
     press(shelves[k], sample.number);
   }
 
+  /** @param {number} k @param {Sample} sample */
   function take(k, sample) {
     hold(k, sample);
     set({ pair: state.pair.with(k, sample.number), other: -1 });
     compose();
   }
 
+  /** @param {number} k @param {number} axis @param {number} pixels */
   function move(k, axis, pixels) {
-    const kept = Math.min(REACH, Math.max(-REACH, Math.round(pixels)));
-    set({ place: state.place.with(2 * k + axis, kept) });
+    set({ place: state.place.with(2 * k + axis, bound(place, pixels)) });
     compose();
   }
 
   async function shufflePair() {
-    const first = Math.floor(Math.random() * 10);
-    const second = (first + 1 + Math.floor(Math.random() * 9)) % 10;
-    const pages = [0, 1].map(() => Math.floor(Math.random() * 100) * 10);
-    const shift = () => Math.floor(Math.random() * (2 * TRAINED + 1)) - TRAINED;
+    /** @param {number} end */
+    const below = (end) => Math.floor(Math.random() * end);
+    const first = below(count);
+    const second = (first + 1 + below(count - 1)) % count;
+    const shift = () => below(2 * trained + 1) - trained;
     set({
-      pair: [pages[0] + first, pages[1] + second],
+      pair: [first, second].map((label) => below(kind.num_pages) * count + label),
       place: [shift(), shift(), shift(), shift()],
       other: -1,
     });
@@ -141,15 +158,14 @@ export async function enter(panel, signal) {
     compose();
   }
 
-  /** The digit moved to its place on the canvas. */
+  /** The digit moved to its place on the canvas. @param {number} k */
   function placed(k) {
     const [, H, W] = card.image_shape;
     const out = new Uint8Array(H * W);
-    const left = Math.floor((W - SIDE) / 2) + state.place[2 * k];
-    const top = Math.floor((H - SIDE) / 2) + state.place[2 * k + 1];
-    for (let y = Math.max(0, -top); y < SIDE && y + top < H; y++) {
-      for (let x = Math.max(0, -left); x < SIDE && x + left < W; x++) {
-        out[(y + top) * W + x + left] = digits[k].bytes[y * SIDE + x];
+    const [left, top] = corner(k);
+    for (let y = Math.max(0, -top); y < height && y + top < H; y++) {
+      for (let x = Math.max(0, -left); x < width && x + left < W; x++) {
+        out[(y + top) * W + x + left] = digits[k].bytes[y * width + x];
       }
     }
     return out;
@@ -167,13 +183,13 @@ export async function enter(panel, signal) {
       card.image_shape,
     );
     state.place.forEach((pixels, n) => {
-      sliders[n >> 1][n % 2].value = pixels;
+      sliders[n >> 1][n % 2].value = String(pixels);
       values[n >> 1][n % 2].textContent = minus(pixels);
     });
     look(image);
   }
 
-  const look = latest(async (image) => {
+  const look = latest(async (/** @type {Uint8Array} */ image) => {
     const answer = await post("overlap", { image: toText(image) });
     if (signal.aborted) return;
     const labels = digits.map((digit) => digit.label);
@@ -186,6 +202,7 @@ export async function enter(panel, signal) {
     judge(labels);
   });
 
+  /** @param {Uint8Array[]} pictures */
   function drawPair(pictures) {
     paintColours(
       byId("reconstruction"),
@@ -210,9 +227,10 @@ export async function enter(panel, signal) {
     refreshMiniatures();
   }
 
+  /** @param {number[]} labels */
   function judge(labels) {
-    const apart = [0, 1].map((axis) => Math.abs(state.place[axis] - state.place[2 + axis]));
-    const share = apart.reduce((product, x) => product * (1 - x / SIDE), 1);
+    const [across, down] = [0, 1].map((n) => Math.abs(state.place[n] - state.place[2 + n]));
+    const share = (1 - across / width) * (1 - down / height);
     const right = [...labels].sort().join() === [...scene.rivals].sort().join();
     const alike = labels[0] === labels[1];
     const wanted = alike ? `in truth both are ${labels[0]}` : `in truth ${labels.join(" and ")}`;
@@ -223,11 +241,11 @@ export async function enter(panel, signal) {
       ". The frames overlap by ",
       number(
         `${Math.round(100 * share)} %`,
-        "Share of a 28×28 frame that both digits cover; 80 % on average in the paper's test set",
+        `Share of a ${height}×${width} frame that both digits cover; 80 % on average in the paper's test set`,
       ),
       ".",
-      state.place.some((pixels) => Math.abs(pixels) > TRAINED)
-        ? ` A digit is moved by more than ${TRAINED} pixels: such places were not in training.`
+      state.place.some((pixels) => Math.abs(pixels) > trained)
+        ? ` A digit is moved by more than ${trained} pixels: such places were not in training.`
         : "",
     );
   }
@@ -238,11 +256,29 @@ export async function enter(panel, signal) {
   compose();
 }
 
-/** Let the mouse or a finger move the digit whose ink is nearest; far from both there is none. */
+/** Where the upper left corner of a digit is on the canvas: its x and y. @param {number} k */
+function corner(k) {
+  const [, H, W] = scene.info.overlap.image_shape;
+  const [, height, width] = scene.info.digits.image_shape;
+  return [
+    Math.floor((W - width) / 2) + state.place[2 * k],
+    Math.floor((H - height) / 2) + state.place[2 * k + 1],
+  ];
+}
+
+/**
+ * Let the mouse or a finger move the digit whose ink is nearest; far from both there is none.
+ * @param {AbortSignal} signal
+ * @param {Digit[]} digits
+ * @param {NetCard} card
+ * @param {(k: number, axis: number, pixels: number) => void} move
+ */
 function dragDigits(signal, digits, card, move) {
   const canvas = byId("input");
   const [, H, W] = card.image_shape;
-  let held = null;
+  const [, , width] = scene.info.digits.image_shape;
+  let held = /** @type {{ k: number, right: number, down: number } | null} */ (null);
+  /** @type {(event: PointerEvent) => [x: number, y: number]} */
   const at = (event) => {
     const box = canvas.getBoundingClientRect();
     return [
@@ -250,14 +286,16 @@ function dragDigits(signal, digits, card, move) {
       ((event.clientY - box.top) / box.height) * H,
     ];
   };
-  /** How far a place is from the ink of a digit, in pixels; faint ink counts as further away. */
+  /**
+   * How far a place is from the ink of a digit, in pixels; faint ink counts as further away.
+   * @type {(k: number, place: [x: number, y: number]) => number}
+   */
   const distance = (k, [x, y]) => {
-    const left = Math.floor((W - SIDE) / 2) + state.place[2 * k];
-    const top = Math.floor((H - SIDE) / 2) + state.place[2 * k + 1];
+    const [left, top] = corner(k);
     return digits[k].bytes.reduce((least, light, p) => {
       if (!light) return least;
-      const right = x - left - (p % SIDE) - 0.5;
-      const down = y - top - Math.floor(p / SIDE) - 0.5;
+      const right = x - left - (p % width) - 0.5;
+      const down = y - top - Math.floor(p / width) - 0.5;
       return Math.min(least, Math.hypot(right, down) + 1 - light / 255);
     }, Infinity);
   };

@@ -1,5 +1,7 @@
 // Route: step through Procedure 1 and watch the couplings sharpen.
 
+/** @import { Child } from "./types.js" */
+
 import { placeOf } from "./columns.js";
 import { h, minus, number, refill } from "./dom.js";
 import { showInputTools } from "./input.js";
@@ -12,10 +14,14 @@ export const title = "Route";
 export const lead =
   "Every capsule votes for every class. Step by step, it is sent where its vote agrees with the outcome.";
 
-/** Build the panel; it lives until the signal says that another mode is chosen. */
+/**
+ * Build the panel; it lives until the signal says that another mode is chosen.
+ * @param {HTMLElement} panel
+ * @param {AbortSignal} signal
+ */
 export function enter(panel, signal) {
   showInputTools(true);
-  let timer = null;
+  let timer = 0;
   const steps = h("div", { class: "steps", role: "group", "aria-label": "Iterations" });
   const legend = h("div", { class: "legend" });
   const play = h(
@@ -41,11 +47,13 @@ export function enter(panel, signal) {
     h("div", { class: "route" }, h("div", {}, steps, legend), formulas, table),
   );
 
+  /** @param {number} step */
   function go(step) {
     set({ step });
     scene.emit("choice");
   }
 
+  /** @param {number} by */
   function turn(by) {
     const count = scene.card.num_iters;
     go(((scene.step + by + count) % count) + 1);
@@ -59,7 +67,7 @@ export function enter(panel, signal) {
 
   function pause() {
     clearInterval(timer);
-    timer = null;
+    timer = 0;
     play.textContent = "▶ Play";
   }
 
@@ -80,7 +88,7 @@ export function enter(panel, signal) {
     "keydown",
     (event) => {
       if (
-        event.target.closest?.("input, select, [role=tab]") ||
+        (event.target instanceof Element && event.target.closest("input, select, [role=tab]")) ||
         event.altKey ||
         event.ctrlKey ||
         event.metaKey
@@ -94,7 +102,10 @@ export function enter(panel, signal) {
   draw();
 }
 
-/** The four lines of Procedure 1 with the numbers of the marked capsule and the chosen class. */
+/**
+ * The four lines of Procedure 1 with the numbers of the marked capsule and the chosen class.
+ * @param {HTMLElement} formulas
+ */
 function drawFormulas(formulas) {
   const { analysis, card, which, step } = scene;
   const i = state.capsule;
@@ -105,7 +116,9 @@ function drawFormulas(formulas) {
   const s = analysis.s_steps[step][which];
   const v = analysis.v_steps[step][which];
   const isLast = step === card.num_iters - 1;
+  /** @param {(Child | Child[])[]} parts */
   const line = (...parts) => h("div", { class: "formula" }, ...parts);
+  /** @param {string} letter @param {string} index */
   const sub = (letter, index) => h("span", { class: "math" }, letter, h("sub", {}, index));
   let rest = card.leaky ? 1 : 0;
   for (let k = 0; k < analysis.J; k++) rest += Math.exp(analysis.logit(step, i, k));
@@ -198,7 +211,10 @@ function drawFormulas(formulas) {
   );
 }
 
-/** What follows from the agreement; the coupling is a softmax, so it alone does not decide it. */
+/**
+ * What follows from the agreement; the coupling is a softmax, so it alone does not decide it.
+ * @type {(agreement: number, i: number, name: string) => Child[]}
+ */
 function consequence(agreement, i, name) {
   const { analysis, card, which, step } = scene;
   const sign = Number(agreement.toFixed(2)); // as it is shown
@@ -217,7 +233,7 @@ function consequence(agreement, i, name) {
   ];
 }
 
-/** What the marked capsule sends to every class. */
+/** What the marked capsule sends to every class. @param {HTMLElement} table */
 function drawTable(table) {
   const { analysis, card, step, which } = scene;
   const i = state.capsule;

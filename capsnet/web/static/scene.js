@@ -3,28 +3,39 @@
 // Events: "analysis" (a new input was routed), "choice" (another class, step or tweak),
 // "hover" (another primary capsule is looked at).
 
+/** @import { Analysis, Info, NetCard, Routed, Source, State } from "./types.js" */
+
 import { latest, post, toBytes, toFloats, toText } from "./api.js";
 import { set, state } from "./state.js";
 
+/** @typedef {{ image: Uint8Array, patch: Partial<State> }} Chosen */
+
+/** @type {any} */
+const later = null; // there before a mode is entered: app.js waits for it
+
 class Scene extends EventTarget {
-  info = null; // what the server can show
-  card = null; // the network looked into
-  image = null; // bytes [C, H, W] that the visitor chose
-  source = null; // where they are from, as in the address: { sample, image }
-  next = null; // a picture that is chosen but not answered yet: { image, patch }
-  analysis = null; // what the network did with it, see `unpack`
+  info = /** @type {Info} */ (later); // what the server can show
+  card = /** @type {NetCard} */ (later); // the network looked into
+  image = /** @type {Uint8Array} */ (later); // bytes [C, H, W] that the visitor chose
+  source = /** @type {Source | null} */ (null); // where they are from, as in the address
+  next = /** @type {Chosen | null} */ (null); // a picture that is chosen but not answered yet
+  analysis = /** @type {Routed} */ (later); // what the network did with it
   plain = false; // whether it was given the image itself, neither bent nor laid over another
-  signal = null; // says when the mode that is shown is left
+  signal = /** @type {AbortSignal} */ (later); // says when the mode that is shown is left
   base = 0; // the longest capsule of the unbent image
-  cnn = null; // class probabilities of the CNN, in Warp
-  rivals = []; // the two classes found, in Overlap, in the order of their colours
+  cnn = /** @type {number[] | null} */ (null); // class probabilities of the CNN, in Warp
+  rivals = /** @type {number[]} */ ([]); // the two classes found, in Overlap, as they are coloured
   drawsItself = false; // whether the mode draws the reconstruction
 
+  /** @param {"analysis" | "choice" | "hover"} name */
   emit(name) {
     this.dispatchEvent(new Event(name));
   }
 
-  /** Show what a network did with its input; `plain` if that is the image as it was chosen. */
+  /**
+   * Show what a network did with its input; `plain` if that is the image as it was chosen.
+   * @param {Analysis} answer
+   */
   show(answer, card = this.info.capsnet, plain = false) {
     this.card = card;
     this.plain = plain;
@@ -58,17 +69,24 @@ class Scene extends EventTarget {
 
   /** The vector of the chosen class capsule, tweaked. */
   get pose() {
+    const most = this.info.limits.max_pose;
+    /** @param {number} x */
+    const clamp = (x) => Math.min(most, Math.max(-most, x));
     return this.analysis.v[this.which].map((x, e) => clamp(x + (this.tweak[e] ?? 0)));
   }
 
-  /** Choose a class; tweaks belong to the class they were made for. */
+  /** Choose a class; tweaks belong to the class they were made for. @param {number} which */
   choose(which) {
     if (this.card === this.info.capsnet) set({ which, tweak: [] });
     else set({ other: which });
     this.emit("choice");
   }
 
-  /** Take another picture once it is answered; `kept` says that the choices belong to it. */
+  /**
+   * Take another picture once it is answered; `kept` says that the choices belong to it.
+   * @param {Uint8Array} image
+   * @param {Partial<State>} patch
+   */
   take(image, patch, kept = false) {
     this.next = { image, patch: kept ? patch : { ...patch, which: -1, tweak: [] } };
     return lookAt();
@@ -80,14 +98,13 @@ class Scene extends EventTarget {
     return lookAt();
   }
 
+  /** @param {number} capsule */
   look(capsule) {
     if (!this.analysis) return;
     set({ capsule });
     this.emit("hover");
   }
 }
-
-const clamp = (x) => Math.min(10, Math.max(-10, x));
 
 export const scene = new Scene();
 
@@ -113,6 +130,7 @@ const lookAt = latest(async () => {
   scene.show(answer, scene.info.capsnet, true);
 });
 
+/** @type {(answer: Analysis, card: NetCard) => Routed} */
 function unpack(answer, card) {
   const J = card.classes.length;
   const [rows, columns, types] = card.grid;
@@ -138,6 +156,7 @@ function unpack(answer, card) {
   };
 }
 
+/** @type {(b: Float32Array, J: number, leaky: boolean) => Float32Array} */
 function softmax(b, J, leaky) {
   const c = new Float32Array(b.length);
   for (let start = 0; start < b.length; start += J) {

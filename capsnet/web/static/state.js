@@ -1,79 +1,123 @@
 // What the visitor has chosen. All of it is in the address after '#', so that a link shows the same.
 
-import { bound, NAMES, PIECES } from "./bends.js";
+/** @import { Bend, Limits, Slider, State } from "./types.js" */
 
-const DEFAULTS = {
+const MAX_PACKED = 4096;
+const TOO_LARGE = "-"; // instead of a packed picture
+
+/** What is chosen before anything is. @type {(limits: Limits) => State} */
+const usualState = (limits) => ({
   mode: "tweak",
   sample: 7, // number of the test image
   image: "", // a picture of one's own instead, see packImage
   which: -1, // the chosen class; -1 is the longest capsule
-  range: 0.25,
+  range: limits.tweaks[0].high,
   tweak: [], // what was added to each dimension
   step: 0, // routing iteration shown; 0 is the last
   capsule: -1, // primary capsule looked at
   pair: [4, 16],
   other: -1, // the class chosen in Overlap, whose network is another; -1 is the longest capsule
   place: [-2, -1, 2, 1], // right and down of the first digit, then of the second
-  warp: [0, 1, 0, 0, 0, 0, 1, 0], // rotate, scale, shear, right, down, thicken, pieces, seed
-  sweep: "rotate",
+  warp: [...Object.values(limits.bends).map((bend) => bend.usual), limits.pieces[0], 0], // and seed
+  sweep: /** @type {Bend} */ (Object.keys(limits.bends)[0]),
   to: 2, // number of the test image that a morph ends at
   along: 0.5,
-};
-const MAX_PACKED = 4096;
-const TOO_LARGE = "-"; // instead of a packed picture
+});
 
+/** @typedef {(x: number) => number} Rule */
+/**
+ * @typedef {object} Rules
+ * @property {Record<string, (text: string) => string>} words
+ * @property {Record<string, Rule | Rule[]>} numbers
+ */
+
+/** @type {(low: number, high: number) => Rule} */
 const between = (low, high) => (x) => Math.min(high, Math.max(low, x));
+/** @type {(low: number, high: number) => Rule} */
 const whole = (low, high) => (x) => Math.round(between(low, high)(x));
+/** @type {<T>(values: T[]) => (x: T) => T} */
 const oneOf = (values) => (x) => (values.includes(x) ? x : values[0]);
-const MANY = 1_000_000;
-export const RANGES = [0.25, 0.5, 1];
-export const REACH = 8; // how far a digit can be moved in Overlap
-export const TRAINED = 4; // how far it was moved in training
+/** @type {(slider: Slider) => Rule} */
+const onSlider = (slider) => (x) => bound(slider, x);
 
-// What each may be, whatever a link says; a list has one rule for all or one for each place.
-const RULES = {
-  mode: String,
-  sample: whole(0, MANY),
-  image: String,
-  which: whole(-1, MANY),
-  range: oneOf(RANGES),
-  tweak: between(-RANGES.at(-1), RANGES.at(-1)),
-  step: whole(0, MANY),
-  capsule: whole(-1, MANY),
-  pair: whole(0, MANY),
-  other: whole(-1, MANY),
-  place: whole(-REACH, REACH),
-  warp: [...NAMES.map((name) => (x) => bound(name, x)), oneOf(PIECES), whole(0, MANY)],
-  sweep: oneOf(NAMES),
-  to: whole(0, MANY),
-  along: between(0, 1),
-};
+/** The nearest value that a slider can have. @type {(slider: Slider, x: number) => number} */
+export const bound = ({ low, high, step }, x) =>
+  Number((Math.round(between(low, high)(x) / step) * step).toFixed(2));
 
-export const state = { ...DEFAULTS, ...read() };
-
-let timer;
-/** Change what is chosen, and soon after the address (browsers limit how often it may change). */
-export function set(patch) {
-  Object.assign(state, patch);
-  timer ??= setTimeout(write, 150);
+/**
+ * What each may be, whatever a link says; a list has one rule for all or one for each place.
+ * @type {(limits: Limits) => Rules}
+ */
+function rulesFor({ bends, pieces, place, tweaks, max_number: many }) {
+  const widest = tweaks[tweaks.length - 1];
+  const words = { mode: String, image: String, sweep: oneOf(Object.keys(bends)) };
+  const numbers = {
+    sample: whole(0, many),
+    which: whole(-1, many),
+    range: oneOf(tweaks.map((slider) => slider.high)),
+    tweak: between(widest.low, widest.high),
+    step: whole(0, many),
+    capsule: whole(-1, many),
+    pair: whole(0, many),
+    other: whole(-1, many),
+    place: onSlider(place),
+    warp: [...Object.values(bends).map(onSlider), oneOf(pieces), whole(0, many)],
+    to: whole(0, many),
+    along: between(0, 1),
+  };
+  return { words, numbers };
 }
 
-/** Change what is chosen so that the browser's Back button leads to what was chosen before. */
+// Empty until the server has said how far everything goes.
+export const state = /** @type {State} */ ({});
+let usual = /** @type {State} */ ({});
+let rules = /** @type {Rules} */ ({ words: {}, numbers: {} });
+
+/**
+ * Take what the address says, now and whenever it changes; to be called before others listen.
+ * @param {Limits} limits
+ */
+export function startState(limits) {
+  usual = usualState(limits);
+  rules = rulesFor(limits);
+  Object.assign(state, usual, read());
+  // Back, Forward, or another address typed in.
+  addEventListener("popstate", () => {
+    stop();
+    Object.assign(state, usual, read());
+  });
+}
+
+/**
+ * What a choice is as long as nobody has made it.
+ * @template {keyof State} K
+ * @param {K} name
+ */
+export const usually = (name) => usual[name];
+
+let timer = 0;
+/**
+ * Change what is chosen, and soon after the address (browsers limit how often it may change).
+ * @param {Partial<State>} patch
+ */
+export function set(patch) {
+  Object.assign(state, patch);
+  timer ||= setTimeout(write, 150);
+}
+
+/**
+ * Change what is chosen so that the browser's Back button leads to what was chosen before.
+ * @param {Partial<State>} patch
+ */
 export function push(patch) {
   write();
   Object.assign(state, patch);
   history.pushState(null, "", address());
 }
 
-// Back, Forward, or another address typed in; this listener comes first, as this module does.
-addEventListener("popstate", () => {
-  stop();
-  Object.assign(state, DEFAULTS, read());
-});
-
 function stop() {
   clearTimeout(timer);
-  timer = undefined;
+  timer = 0;
 }
 
 function write() {
@@ -83,9 +127,9 @@ function write() {
 
 function address() {
   const parts = new URLSearchParams();
-  for (const [name, usual] of Object.entries(DEFAULTS)) {
-    const text = format(state[name]);
-    if (text !== format(usual)) parts.set(name, text);
+  for (const [name, value] of Object.entries(usual)) {
+    const text = format(state[/** @type {keyof State} */ (name)]);
+    if (text !== format(value)) parts.set(name, text);
   }
   return `#${parts}`;
 }
@@ -96,21 +140,28 @@ export function link() {
   return location.href;
 }
 
+/** @type {(value: string | number | number[]) => string} */
 const format = (value) =>
   Array.isArray(value) ? value.map((x) => Number(x.toFixed(3))).join(",") : String(value);
 
+/** @returns {Partial<State>} */
 function read() {
+  /** @type {Record<string, string | number | number[]>} */
   const found = {};
   for (const [name, text] of new URLSearchParams(location.hash.slice(1))) {
-    if (!Object.hasOwn(DEFAULTS, name)) continue;
-    const usual = DEFAULTS[name];
-    const rule = RULES[name];
+    if (!Object.hasOwn(usual, name)) continue;
+    const before = usual[/** @type {keyof State} */ (name)];
+    if (typeof before === "string") {
+      found[name] = rules.words[name](text);
+      continue;
+    }
+    const rule = rules.numbers[name];
+    const hold = (/** @type {number} */ x, n = 0) => (Array.isArray(rule) ? rule[n] : rule)(x);
     const numbers = text.split(",").map(Number);
-    if (typeof usual === "string") found[name] = rule(text);
-    else if (!numbers.every(Number.isFinite)) continue;
-    else if (!Array.isArray(usual)) found[name] = rule(numbers[0]);
-    else if (usual.length === 0 || usual.length === numbers.length)
-      found[name] = numbers.map((x, n) => (Array.isArray(rule) ? rule[n] : rule)(x));
+    if (!numbers.every(Number.isFinite)) continue;
+    if (typeof before === "number") found[name] = hold(numbers[0]);
+    else if (before.length === 0 || before.length === numbers.length)
+      found[name] = numbers.map(hold);
   }
   return found;
 }
@@ -118,7 +169,10 @@ function read() {
 /** Whether the address holds all that is on the screen: a large picture does not fit. */
 export const linkHoldsAll = () => state.image !== TOO_LARGE;
 
-/** A small picture as text for the address, 16 grey levels; a mark if it is too large. */
+/**
+ * A small picture as text for the address, 16 grey levels; a mark if it is too large.
+ * @param {Uint8Array} bytes
+ */
 export function packImage(bytes) {
   if (bytes.length > MAX_PACKED) return TOO_LARGE;
   let text = "";
@@ -128,7 +182,11 @@ export function packImage(bytes) {
   return btoa(text).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
 }
 
-/** The bytes of a packed picture; null if it has not the size the model takes. */
+/**
+ * The bytes of a packed picture; null if it has not the size the model takes.
+ * @param {string} packed
+ * @param {number} size
+ */
 export function unpackImage(packed, size) {
   let text;
   try {

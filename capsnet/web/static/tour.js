@@ -51,13 +51,17 @@ const stops = () => [
 ];
 const SEEN = "capsnet:toured";
 
-/** Offer the tour to new visitors, and start it from its button. */
+/**
+ * Offer the tour to new visitors, and start it from its button.
+ * @param {(mode: string) => void} choose
+ */
 export function startTour(choose) {
   const welcome = byId("welcome");
   const button = byId("tour-button");
-  let tour = null; // while it runs: what it listens with, and the mode it was started from
-  let bubble = null;
-  let place = null; // what the bubble speaks of
+  // While it runs: what it listens with, and the mode it was started from.
+  let tour = /** @type {{ listening: AbortController, from: string } | null} */ (null);
+  let bubble = /** @type {HTMLElement | null} */ (null);
+  let place = /** @type {Element | null} */ (null); // what the bubble speaks of
   const dismiss = () => {
     remember(SEEN, "yes");
     welcome.hidden = true;
@@ -79,6 +83,7 @@ export function startTour(choose) {
   function listen() {
     const listening = new AbortController();
     const { signal } = listening;
+    /** @param {KeyboardEvent} event */
     const moved = ({ key }) => ["ArrowLeft", "ArrowRight"].includes(key) && stop();
     addEventListener("resize", settle, { signal });
     addEventListener("popstate", stop, { signal });
@@ -88,13 +93,14 @@ export function startTour(choose) {
     return listening;
   }
 
+  /** @param {number} n */
   function visit(n) {
     remove();
     const all = stops();
     const [selector, mode, heading, text] = all[n];
     if (state.mode !== mode) choose(mode);
     place = document.querySelector(selector);
-    place.classList.add("toured");
+    place?.classList.add("toured");
     const last = n === all.length - 1;
     const next = h(
       "button",
@@ -121,20 +127,21 @@ export function startTour(choose) {
   }
 
   function settle() {
+    if (!place || !bubble) return;
     place.scrollIntoView({ block: "center" });
     put(bubble, place.getBoundingClientRect());
   }
 
   /** End the tour and go back to where it was started. */
   function end() {
-    const { from } = tour;
+    const from = tour?.from;
     stop();
-    if (state.mode !== from) choose(from);
+    if (from && state.mode !== from) choose(from);
     button.focus();
   }
 
   function stop() {
-    tour.listening.abort();
+    tour?.listening.abort();
     tour = null;
     remove();
   }
@@ -145,7 +152,11 @@ export function startTour(choose) {
   }
 }
 
-/** Put the bubble beside what it speaks of, where there is room. */
+/**
+ * Put the bubble beside what it speaks of, where there is room.
+ * @param {HTMLElement} bubble
+ * @param {DOMRect} box
+ */
 function put(bubble, box) {
   const { offsetWidth: width, offsetHeight: height } = bubble;
   const gap = 14;

@@ -9,15 +9,18 @@ import { savePng } from "./export.js";
 import { showInputTools } from "./input.js";
 import { recall, remember } from "./memory.js";
 import { scene } from "./scene.js";
-import { RANGES, set, state } from "./state.js";
+import { set, state } from "./state.js";
 
 const STEPS = 11;
-const MAX_PICTURES = 256; // that the server draws for one request
 export const title = "Tweak";
 export const lead =
   "A class capsule is a vector. Change one of its numbers and see what that number stands for.";
 
-/** Build the panel; it lives until the signal says that another mode is chosen. */
+/**
+ * Build the panel; it lives until the signal says that another mode is chosen.
+ * @param {HTMLElement} panel
+ * @param {AbortSignal} signal
+ */
 export function enter(panel, signal) {
   showInputTools(true);
   if (!scene.card.has_decoder) {
@@ -26,14 +29,17 @@ export function enter(panel, signal) {
     );
   }
   set({ tweak: within(state.range) });
-  let rows = [];
-  let pause;
+  let rows = /** @type {ReturnType<typeof filmRow>[]} */ ([]);
+  let pause = 0;
   const films = h("div", { class: "films" });
   const heading = h("h2");
+  /** @type {HTMLSelectElement} */
   const width = h(
     "select",
     { "aria-label": "Range of the sliders", onchange: () => changeRange(Number(width.value)) },
-    RANGES.map((x) => h("option", { value: x, selected: x === state.range }, `±${x}`)),
+    scene.info.limits.tweaks.map(({ high }) =>
+      h("option", { value: high, selected: high === state.range }, `±${high}`),
+    ),
   );
   panel.replaceChildren(
     h(
@@ -77,6 +83,7 @@ export function enter(panel, signal) {
     pause = setTimeout(refreshFilms, 80);
   }
 
+  /** @param {number} e @param {number} value */
   function tweakOne(e, value) {
     const tweak = Array.from({ length: scene.card.class_dim }, (_, k) => state.tweak[k] ?? 0);
     tweak[e] = value;
@@ -85,6 +92,7 @@ export function enter(panel, signal) {
     drawClasses();
   }
 
+  /** @param {number[]} tweak */
   function change(tweak) {
     set({ tweak, which: scene.which });
     rows.forEach((row) => row.show());
@@ -98,6 +106,7 @@ export function enter(panel, signal) {
     change(Array.from({ length: scene.card.class_dim }, random));
   }
 
+  /** @param {number} range */
   function changeRange(range) {
     set({ range });
     change(within(range));
@@ -109,7 +118,7 @@ export function enter(panel, signal) {
     const pictures = pose.flatMap((x, e) =>
       steps().map((s) => [{ which, v: pose.with(e, x - (state.tweak[e] ?? 0) + s) }]),
     );
-    const perRequest = STEPS * Math.floor(MAX_PICTURES / STEPS);
+    const perRequest = STEPS * Math.floor(scene.info.limits.max_pictures / STEPS);
     for (let start = 0; start < pictures.length; start += perRequest) {
       const bytes = await decode(pictures.slice(start, start + perRequest));
       for (let n = 0; n < Math.min(perRequest, pictures.length - start); n += STEPS) {
@@ -124,16 +133,29 @@ export function enter(panel, signal) {
   rebuild();
 }
 
+/** The slider of the range that is chosen. */
+function chosen() {
+  const { tweaks } = scene.info.limits;
+  return tweaks.find((slider) => slider.high === state.range) ?? tweaks[0];
+}
+
+/** @param {number} range */
 const within = (range) => state.tweak.map((x) => Math.min(range, Math.max(-range, x)));
 
 const steps = () =>
   Array.from({ length: STEPS }, (_, n) => ((2 * n) / (STEPS - 1) - 1) * state.range);
 
-/** A dimension: its name, a film of pictures under a slider that frames one of them, its value. */
+/**
+ * A dimension: its name, a film of pictures under a slider that frames one of them, its value.
+ * @param {number} e
+ * @param {(e: number, value: number) => void} onMove
+ * @param {() => void} onDone
+ */
 function filmRow(e, onMove, onDone) {
   const canvas = h("canvas", { "aria-hidden": "true" });
   const added = `What is added to dimension ${e + 1}`;
   const output = h("output", { class: "number", "data-tip": added });
+  /** @type {HTMLInputElement} */
   const name = h("input", {
     type: "text",
     class: "dim-name",
@@ -145,7 +167,6 @@ function filmRow(e, onMove, onDone) {
   });
   const slider = h("input", {
     type: "range",
-    step: 0.01,
     "aria-label": `Dimension ${e + 1}`,
     "aria-description": added,
   });
@@ -153,7 +174,7 @@ function filmRow(e, onMove, onDone) {
     output.textContent = signed(slider.valueAsNumber);
     onMove(e, slider.valueAsNumber);
   };
-  let pressedAt = null;
+  let pressedAt = /** @type {number | null} */ (null);
   slider.addEventListener("input", move);
   slider.addEventListener("change", onDone);
   slider.addEventListener("pointerdown", (event) => (pressedAt = event.clientX));
@@ -176,13 +197,16 @@ function filmRow(e, onMove, onDone) {
       output,
     ),
     show() {
-      Object.assign(slider, { min: -state.range, max: state.range });
-      slider.value = state.tweak[e] ?? 0;
+      const { low, high, step } = chosen();
+      Object.assign(slider, { min: low, max: high, step });
+      slider.value = String(state.tweak[e] ?? 0);
       output.textContent = signed(slider.valueAsNumber);
       name.value = recall(nameKey(e)) ?? "";
     },
   };
 }
 
+/** @param {number} x */
 const signed = (x) => (x > 0 ? `+${x.toFixed(2)}` : x < 0 ? minus(x, 2) : "0");
+/** @param {number} e */
 const nameKey = (e) => `capsnet:${scene.card.name}:${scene.card.data}:${scene.which}:${e}`;

@@ -1,43 +1,58 @@
 // Warp: bend the input and see how sure the CapsNet and a CNN stay.
 
+/** @import { Bend, Curve, Slider, SweepAnswer, Warp } from "./types.js" */
+
 import { latest, post, toText } from "./api.js";
-import { bound, KINDS, NAMES, PIECES } from "./bends.js";
 import { drawChart } from "./chart.js";
 import { byId, h, minus, number } from "./dom.js";
 import { miniature } from "./draw.js";
 import { showInputTools } from "./input.js";
 import { scene } from "./scene.js";
-import { set, state } from "./state.js";
+import { bound, set, state, usually } from "./state.js";
 
-const USUAL = [0, 1, 0, 0, 0, 0, 1, 0];
 export const title = "Warp";
 export const lead =
   "Bend the picture and watch who stays sure of it. Then cut it to pieces: should anyone still be sure?";
 
-const query = () => {
-  const [rotate, scale, shear, right, down, thicken, pieces, seed] = state.warp;
-  return { rotate, scale, shear, right, down, thicken, pieces, seed };
-};
+/** @typedef {SweepAnswer & { image: Uint8Array, warp: number[], over: Bend }} Swept */
+/** @typedef {(patch: Partial<Warp>, over?: Bend) => void} Change */
 
-/** Build the panel; it lives until the signal says that another mode is chosen. */
+/** What there is to choose, in the order of the address. */
+const keys = () => [...Object.keys(scene.info.limits.bends), "pieces", "seed"];
+
+/** @type {(warp: number[]) => Warp} */
+const named = (warp) =>
+  /** @type {Warp} */ (Object.fromEntries(keys().map((key, n) => [key, warp[n]])));
+
+/** How the picture is bent, by name. */
+const chosen = () => named(state.warp);
+
+/**
+ * Build the panel; it lives until the signal says that another mode is chosen.
+ * @param {HTMLElement} panel
+ * @param {AbortSignal} signal
+ */
 export function enter(panel, signal) {
   showInputTools(false);
+  const { bends, pieces: cutInto, max_number: many } = scene.info.limits;
   const verdict = h("div", { class: "verdict" });
   const chart = h("div", { class: "chart" });
   const said = h("p");
   const watch = h("div", { class: "watch" }, miniature("input"), miniature("reconstruction"), said);
-  const rows = NAMES.map((name, n) => slider(name, n));
+  const names = /** @type {Bend[]} */ (Object.keys(bends));
+  const rows = names.map((name) => slider(name, bends[name]));
+  /** @param {number} pieces */
   const scramble = (pieces) =>
     h(
       "button",
       {
         type: "button",
         "data-pieces": pieces,
-        onclick: () => change({ 6: pieces, 7: Math.floor(Math.random() * 1e6) }),
+        onclick: () => change({ pieces, seed: Math.floor(Math.random() * many) }),
       },
       pieces === 1 ? "Whole" : `${pieces}×${pieces} pieces`,
     );
-  const cuts = PIECES.map(scramble);
+  const cuts = cutInto.map(scramble);
   panel.replaceChildren(
     h(
       "div",
@@ -45,7 +60,7 @@ export function enter(panel, signal) {
       h("h2", {}, "Bend it"),
       h("span", { class: "note" }, "Scramble parts: "),
       cuts,
-      h("button", { type: "button", onclick: () => change(USUAL) }, "Reset"),
+      h("button", { type: "button", onclick: () => change(named(usually("warp"))) }, "Reset"),
     ),
     watch,
     h(
@@ -61,18 +76,19 @@ export function enter(panel, signal) {
     ),
   );
 
-  function slider(name, n) {
-    const kind = KINDS[name];
+  /** @param {Bend} name @param {Slider} range */
+  function slider(name, { low, high, step, unit }) {
     const tip = `How far the picture is changed by “${name}”`;
     const output = h("output", { class: "number", "data-tip": tip });
+    /** @type {HTMLInputElement} */
     const input = h("input", {
       type: "range",
-      min: kind.min,
-      max: kind.max,
-      step: kind.step,
+      min: low,
+      max: high,
+      step,
       "aria-label": name,
       "aria-description": tip,
-      oninput: () => change({ [n]: input.valueAsNumber }, name),
+      oninput: () => change({ [name]: input.valueAsNumber }, name),
       onfocus: () => sweepOver(name),
       onpointerdown: () => sweepOver(name), // a finger that does not move it gives no focus
     });
@@ -80,24 +96,27 @@ export function enter(panel, signal) {
     return {
       element,
       show() {
-        input.value = state.warp[n];
-        output.textContent = `${minus(state.warp[n])}${kind.unit}`;
+        const value = chosen()[name];
+        input.value = String(value);
+        output.textContent = `${minus(value)}${unit}`;
         element.classList.toggle("swept", state.sweep === name);
       },
     };
   }
 
+  /** @type {Change} */
   function change(patch, over = state.sweep) {
-    set({ warp: state.warp.map((x, n) => patch[n] ?? x), sweep: over });
+    set({ warp: Object.values({ ...chosen(), ...patch }), sweep: over });
     show();
     bend();
   }
 
+  /** @param {Bend} name */
   function sweepOver(name) {
     if (state.sweep !== name) change({}, name);
   }
 
-  let swept = null; // the curves, and what they are of: image, warp and over
+  let swept = /** @type {Swept | null} */ (null); // the curves, and what they are of
   /** The class whose confidence is shown: the chosen one, or what the CapsNet saw before bending. */
   const target = () => (state.which >= 0 ? scene.which : scene.base);
 
@@ -105,10 +124,10 @@ export function enter(panel, signal) {
   const isSwept = () =>
     swept?.image === scene.image &&
     swept.over === state.sweep &&
-    swept.warp.every((x, n) => x === state.warp[n] || NAMES[n] === swept.over);
+    swept.warp.every((x, n) => x === state.warp[n] || keys()[n] === state.sweep);
 
   const bend = latest(async () => {
-    const answer = await post("warp", { image: toText(scene.image), warp: query() });
+    const answer = await post("warp", { image: toText(scene.image), warp: chosen() });
     if (signal.aborted) return;
     scene.cnn = answer.cnn;
     scene.show(answer.analysis);
@@ -121,7 +140,7 @@ export function enter(panel, signal) {
     if (signal.aborted || isSwept()) return;
     const { image } = scene;
     const { warp, sweep: over } = state;
-    const answer = await post("sweep", { image: toText(image), warp: query(), over });
+    const answer = await post("sweep", { image: toText(image), warp: chosen(), over });
     swept = { ...answer, image, warp, over };
     if (!signal.aborted) plot();
   });
@@ -131,6 +150,7 @@ export function enter(panel, signal) {
     const j = target();
     const name = scene.card.classes[j];
     const { values, over } = swept; // not state.sweep: its curves may still be on their way
+    /** @type {Curve[]} */
     const curves = [
       { label: "CapsNet", style: "capsnet", values: swept.capsnet.map((row) => row[j]) },
     ];
@@ -138,13 +158,15 @@ export function enter(panel, signal) {
       curves.push({ label: "CNN", style: "cnn", values: swept.cnn.map((row) => row[j]) });
     chart.replaceChildren(
       h("h3", {}, `Confidence in “${name}” while “${over}” changes`),
-      drawChart(values, curves, state.warp[NAMES.indexOf(over)], over, KINDS[over].unit),
+      drawChart(values, curves, chosen()[over], over, bends[over].unit),
     );
   }
 
   function judge() {
     const { card, analysis, cnn } = scene;
+    /** @param {number[]} values */
     const best = (values) => values.indexOf(Math.max(...values));
+    /** @type {(who: string, style: string, values: number[], tip: string) => Node} */
     const line = (who, style, values, tip) =>
       h(
         "p",
@@ -154,6 +176,7 @@ export function enter(panel, signal) {
         " ",
         number(`${Math.round(100 * Math.max(...values))} %`, tip),
       );
+    /** @type {(who: string, style: string, values: number[]) => Node} */
     const short = (who, style, values) =>
       h("span", { class: style }, `${who} `, h("b", {}, card.classes[best(values)]));
     said.replaceChildren(
@@ -172,23 +195,29 @@ export function enter(panel, signal) {
   function show() {
     rows.forEach((row) => row.show());
     cuts.forEach((button) =>
-      button.setAttribute("aria-pressed", String(Number(button.dataset.pieces) === state.warp[6])),
+      button.setAttribute(
+        "aria-pressed",
+        String(Number(button.dataset.pieces) === chosen().pieces),
+      ),
     );
     drawHandles();
   }
 
   scene.addEventListener("analysis", () => scene.plain && bend(), { signal });
   scene.addEventListener("choice", () => plot(), { signal });
-  startHandles(signal, (patch, over) => change(patch, over));
+  startHandles(signal, change);
   show();
   bend();
 }
 
-/** What to think of it: a sentence that holds whatever the networks say. */
+/**
+ * What to think of it: a sentence that holds whatever the networks say.
+ * @type {(image: Uint8Array, cnn: number[] | null) => string}
+ */
 function remark(image, cnn) {
   if (image.every((x) => x === image[0]))
     return "There is nothing on this picture, whatever a network says it sees.";
-  if (state.warp[6] > 1)
+  if (chosen().pieces > 1)
     return "The parts are all there, but in the wrong places. A network that knows how parts belong together should become unsure.";
   const lengths = "Capsule lengths need not sum to 1, so all of them can be short";
   if (!cnn) return `${lengths}.`;
@@ -197,21 +226,26 @@ function remark(image, cnn) {
 
 /** Lay a frame over the input that is bent like the picture. */
 function drawHandles() {
-  const [rotate, scale, shear, right, down] = state.warp;
+  const { rotate, scale, shear, right, down } = chosen();
   const [, H, W] = scene.info.capsnet.image_shape;
   const frame = byId("handles");
   frame.hidden = false;
-  frame.style.transform = `translate(${(right / W / 0.64) * 100}%, ${(down / H / 0.64) * 100}%) rotate(${rotate}deg) skewX(${Math.atan(shear)}rad) scale(${scale})`;
+  const shift = [right / W, down / H].map((part) => `calc(${100 * part}% / var(--side))`);
+  frame.style.transform = `translate(${shift}) rotate(${rotate}deg) skewX(${Math.atan(shear)}rad) scale(${scale})`;
 }
 
-/** Dragging the frame shifts the picture; dragging its knob turns and scales it. */
+/**
+ * Dragging the frame shifts the picture; dragging its knob turns and scales it.
+ * @param {AbortSignal} signal
+ * @param {Change} change
+ */
 function startHandles(signal, change) {
   const frame = byId("handles");
   const knob = h("span", { class: "knob" });
   frame.replaceChildren(knob);
-  const screen = frame.parentElement;
+  const screen = /** @type {HTMLElement} */ (frame.parentElement);
   const options = { signal };
-  let held = null;
+  let held = /** @type {{ turning: boolean, x: number, y: number, warp: Warp } | null} */ (null);
   frame.addEventListener(
     "pointerdown",
     (event) => {
@@ -220,7 +254,7 @@ function startHandles(signal, change) {
         turning: event.target === knob,
         x: event.clientX,
         y: event.clientY,
-        warp: [...state.warp],
+        warp: chosen(),
       };
       frame.setPointerCapture(event.pointerId);
       event.preventDefault();
@@ -234,25 +268,26 @@ function startHandles(signal, change) {
       const box = screen.getBoundingClientRect();
       const [, H, W] = scene.info.capsnet.image_shape;
       const { warp } = held;
+      const { bends } = scene.info.limits;
       if (!held.turning) {
-        return change({
-          3: bound("right", warp[3] + ((event.clientX - held.x) / box.width) * W),
-          4: bound("down", warp[4] + ((event.clientY - held.y) / box.height) * H),
-        });
+        const right = warp.right + ((event.clientX - held.x) / box.width) * W;
+        const down = warp.down + ((event.clientY - held.y) / box.height) * H;
+        return change({ right: bound(bends.right, right), down: bound(bends.down, down) });
       }
       const middle = [
-        box.left + box.width * (0.5 + warp[3] / W),
-        box.top + box.height * (0.5 + warp[4] / H),
+        box.left + box.width * (0.5 + warp.right / W),
+        box.top + box.height * (0.5 + warp.down / H),
       ];
+      /** @type {(x: number, y: number) => [angle: number, distance: number]} */
       const polar = (x, y) => [
         Math.atan2(y - middle[1], x - middle[0]),
         Math.hypot(x - middle[0], y - middle[1]),
       ];
       const [before, far] = polar(held.x, held.y);
       const [now, near] = polar(event.clientX, event.clientY);
-      const turned =
-        ((((warp[0] + ((now - before) * 180) / Math.PI + 180) % 360) + 360) % 360) - 180;
-      change({ 0: bound("rotate", turned), 1: bound("scale", (warp[1] * near) / far) }, "rotate");
+      const degrees = warp.rotate + ((now - before) * 180) / Math.PI;
+      const rotate = bound(bends.rotate, ((((degrees + 180) % 360) + 360) % 360) - 180);
+      change({ rotate, scale: bound(bends.scale, (warp.scale * near) / far) }, "rotate");
     },
     options,
   );

@@ -1,0 +1,185 @@
+// The shapes of things, for the type checker and the reader; the browser never asks for this file.
+
+// What the server answers. Names and fields are those of capsnet/web/schema.py, and a test holds it.
+
+export interface Slider {
+  low: number;
+  high: number;
+  step: number;
+  usual: number;
+  unit: string;
+}
+
+export type Bend = "rotate" | "scale" | "shear" | "right" | "down" | "thicken";
+
+export interface Limits {
+  bends: Record<Bend, Slider>;
+  pieces: number[];
+  place: Slider;
+  trained_shift: number;
+  tweaks: Slider[];
+  max_pose: number;
+  max_number: number;
+  max_pictures: number;
+  max_picture_pixels: number;
+}
+
+export interface NetCard {
+  name: string;
+  data: string;
+  error_percent: number | null;
+  num_parameters: number;
+  image_shape: [number, number, number];
+  classes: string[];
+  grid: [number, number, number];
+  field: [number, number];
+  primary_dim: number;
+  class_dim: number;
+  num_iters: number;
+  leaky: boolean;
+  has_bias: boolean;
+  has_decoder: boolean;
+  reads_digits: boolean;
+}
+
+export interface Digits {
+  image_shape: [number, number, number];
+  classes: string[];
+  num_pages: number;
+}
+
+export interface Info {
+  capsnet: NetCard;
+  overlap: NetCard;
+  digits: Digits;
+  limits: Limits;
+  has_cnn: boolean;
+  why_no_cnn: string;
+  has_samples: boolean;
+}
+
+export interface Sample {
+  number: number;
+  label: number;
+  image: string;
+}
+
+export interface Analysis {
+  image: string;
+  lengths: number[];
+  v: number[][];
+  u: string;
+  votes: string;
+  b: string;
+  s_steps: number[][];
+  v_steps: number[][];
+  drawn: number[];
+  pictures: string;
+}
+
+export interface Capsule {
+  which: number;
+  v: number[];
+}
+
+export interface WarpAnswer {
+  analysis: Analysis;
+  cnn: number[] | null;
+}
+
+export interface SweepAnswer {
+  values: number[];
+  capsnet: number[][];
+  cnn: number[][] | null;
+}
+
+/** What each path of the API answers. */
+export interface Answers {
+  info: Info;
+  samples: Sample[];
+  digits: Sample[];
+  analyse: Analysis;
+  overlap: Analysis;
+  warp: WarpAnswer;
+  sweep: SweepAnswer;
+}
+
+// What the page makes of it.
+
+/** Channels, height and width of a picture. */
+export type Shape = [number, number, number];
+
+/** What its test images are: of a network, or of Overlap. */
+export type Kind = Pick<NetCard, "image_shape" | "classes">;
+
+/** How a picture is bent and cut, by name. */
+export type Warp = Record<Bend | "pieces" | "seed", number>;
+
+/** What the visitor has chosen; state.js says what each is. */
+export interface State {
+  mode: string;
+  sample: number;
+  image: string;
+  which: number;
+  range: number;
+  tweak: number[];
+  step: number;
+  capsule: number;
+  pair: number[];
+  other: number;
+  place: number[];
+  warp: number[];
+  sweep: Bend;
+  to: number;
+  along: number;
+}
+
+/** Where a picture is from, as in the address. */
+export type Source = Pick<State, "sample" | "image">;
+
+/** An analysis whose tables are unpacked, see scene.js. */
+export interface Routed extends Omit<Analysis, "image" | "u" | "votes" | "pictures"> {
+  image: Uint8Array;
+  u: Float32Array;
+  votes: Float32Array;
+  pictures: Uint8Array;
+  I: number;
+  J: number;
+  logit(t: number, i: number, j: number): number;
+  agreement(t: number, i: number, j: number): number;
+  couplings: Float32Array[];
+}
+
+/** A mode of the page: `enter` builds its panel, which lives until the signal is aborted. */
+export interface Mode {
+  title: string;
+  lead: string;
+  enter(panel: HTMLElement, signal: AbortSignal): unknown;
+}
+
+/** A curve of a chart. */
+export interface Curve {
+  label: string;
+  style: string;
+  values: number[];
+}
+
+/** Red, green and blue, 0 to 255. */
+export type Colour = [number, number, number];
+
+/** From a number to a colour in CSS. */
+export type Scale = (value: number) => string;
+
+// Making elements, see dom.js.
+
+export type Attributes = Record<string, string | number | boolean | null | (() => unknown)>;
+export type Child = Node | string | null;
+
+/** The elements of index.html that are more than an HTMLElement. */
+export interface Elements {
+  input: HTMLCanvasElement;
+  seen: HTMLCanvasElement;
+  primary: HTMLCanvasElement;
+  reconstruction: HTMLCanvasElement;
+  flow: SVGSVGElement;
+}
