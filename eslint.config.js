@@ -2,7 +2,6 @@ import js from "@eslint/js";
 import globals from "globals";
 
 export default [
-  { ignores: [".venv/", "build/", "runs/"] },
   js.configs.recommended,
   {
     files: ["capsnet/web/static/**/*.js"],

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from capsnet.data import OverlapStream
 from capsnet.data.sets.digits import load_digits
+from capsnet.tasks import Numbers
 from capsnet.web import schema
 from capsnet.web.guard import refusal
 from capsnet.web.look import analyse, draw
@@ -86,8 +87,8 @@ def add_routes(app: FastAPI, nets: Nets, worker: Worker) -> None:
         overlap=net_card(pairs),
         digits=schema.Digits(
             image_shape=split.image_shape,
-            classes=list(split.classes),
-            num_pages=max(map(len, digits.by_class)),
+            classes=list(split.task.names),
+            num_pages=max(map(len, digits.groups)),
         ),
         limits=schema.Limits(
             trained_shift=OverlapStream(split, num_samples=2).max_shift,
@@ -204,6 +205,7 @@ def net_card(net: Net) -> schema.NetCard:
         has_bias=trace.biased,
         has_decoder=net.draws is not None,
         reads_digits=reads_digits(net),
+        tells_numbers=isinstance(model.task, Numbers),
     )
 
 

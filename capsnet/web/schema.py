@@ -95,6 +95,7 @@ class NetCard(BaseModel):
     has_bias: bool = Field(description="whether routing adds a bias to s")
     has_decoder: bool
     reads_digits: bool
+    tells_numbers: bool = Field(description="whether its answers are numbers and not lengths")
 
 
 class Digits(BaseModel):

@@ -98,7 +98,7 @@ function describe() {
       : [
           " vectors of ",
           number(`${card.class_dim}`, "Numbers in each class capsule"),
-          "; length = “it is there”",
+          card.tells_numbers ? `; it says ${scene.analysis.said}` : "; length = “it is there”",
         ]),
   );
   const name = card.classes[scene.which];

@@ -144,7 +144,7 @@ export function press(shelf, number) {
 export function sampleButton(sample, kind, onTake) {
   const canvas = h("canvas", { "aria-hidden": "true" });
   paint(canvas, toBytes(sample.image), kind.image_shape);
-  const name = kind.classes[sample.label];
+  const name = sample.said;
   return h(
     "button",
     {

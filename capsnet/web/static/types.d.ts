@@ -40,6 +40,7 @@ export interface NetCard {
   has_bias: boolean;
   has_decoder: boolean;
   reads_digits: boolean;
+  tells_numbers: boolean;
 }
 
 export interface Digits {
@@ -61,11 +62,13 @@ export interface Info {
 export interface Sample {
   number: number;
   label: number;
+  said: string;
   image: string;
 }
 
 export interface Analysis {
   image: string;
+  said: string;
   lengths: number[];
   v: number[][];
   u: string;
