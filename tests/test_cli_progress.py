@@ -57,10 +57,10 @@ def test_a_terminal_has_a_bar_and_no_lines(clock, capsys, monkeypatch):
     monkeypatch.setenv("FORCE_COLOR", "1")
     with WorkProgress("reading", 10, "files", clock) as work:
         clock.now = 60.0
-        work(5, now="a.png")
+        work(5, now="[/a].png")
         work.bar.refresh()
     out, err = capsys.readouterr()
-    assert out == "" and "reading: 5 of 10 files, now a.png" in err and "60 s" not in err
+    assert out == "" and "reading: 5 of 10 files, now [/a].png" in err and "60 s" not in err
 
 
 def test_evaluation_shows_its_progress(always, cli, trained):

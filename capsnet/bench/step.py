@@ -20,6 +20,7 @@ from capsnet.training.config import TrainConfig
 from capsnet.training.device import pick_precision
 from capsnet.training.loop import epoch_plan, train
 from capsnet.training.outcome import Finished
+from capsnet.training.progress import WorkProgress
 from capsnet.training.step import TrainStep
 
 PEER = "bench_peer.py"
@@ -98,7 +99,8 @@ def bench_epoch(
     rows = []
     for batch in batches:
         precision = pick_precision("auto", device)
-        step = measure(our_step(batch, device, "auto", precision), device).median_ms
+        with WorkProgress(f"measuring one step, batch {batch}"):
+            step = measure(our_step(batch, device, "auto", precision), device).median_ms
         out = Path(tempfile.mkdtemp())
         try:
             config = TrainConfig(

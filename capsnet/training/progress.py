@@ -105,7 +105,7 @@ class WorkProgress:
         self.lock, self.over = threading.Lock(), threading.Event()
         console = Console(stderr=True)
         self.bar = Progress(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),  # names of files may hold brackets
             BarColumn(bar_width=None),
             TimeElapsedColumn(),
             console=console,
