@@ -5,6 +5,7 @@ status = call(verb, ["--weights", "runs/mine"], "capsnet evaluate")
 
 import ast
 import inspect
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, fields, make_dataclass, replace
 from pathlib import Path
@@ -61,7 +62,8 @@ def tidy(verb: Verb) -> Verb:
     def same(**given: Any) -> int:
         return verb(**given)
 
-    same.__doc__ = verb.__doc__
+    # A text that goes on in the next line of the docstring is wrapped anew.
+    same.__doc__ = re.sub(r"\n {12}", " ", verb.__doc__ or "")
     same.__signature__ = inspect.signature(verb)  # type: ignore[attr-defined]
     same.__annotations__ = {name: shown(name, hint) for name, hint in hints.items()}
     return same
