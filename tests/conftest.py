@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,15 +28,30 @@ def cli(capsys):
     """Run a verb in this process: cli("models", "--json") -> (status, out, err)."""
     from capsnet.cli import main
 
-    def run(*args) -> Done:
-        capsys.readouterr()
-        try:
-            status = main([str(a) for a in args])
-        except SystemExit as leave:
-            status = int(leave.code or 0)
-        return Done(status, *capsys.readouterr())
+    return partial(run_verb, main, capsys)
 
-    return run
+
+@pytest.fixture
+def dev(capsys):
+    """The same for the maintainers' verbs: dev("report", "--check")."""
+    from capsnet.dev.__main__ import main
+
+    return partial(run_verb, main, capsys)
+
+
+def run_verb(main, capsys, *args) -> Done:
+    capsys.readouterr()
+    try:
+        status = main([str(a) for a in args])
+    except SystemExit as leave:
+        status = int(leave.code or 0)
+    return Done(status, *capsys.readouterr())
+
+
+@pytest.fixture(autouse=True)
+def no_lines_of_progress(monkeypatch):
+    """A machine that is busy makes work long that is short; tests of progress set this anew."""
+    monkeypatch.setattr("capsnet.training.progress.QUIET_SECONDS", float("inf"))
 
 
 @pytest.fixture(scope="session")

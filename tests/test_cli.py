@@ -5,6 +5,8 @@ import shutil
 import subprocess
 import sys
 import time
+from dataclasses import fields
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,15 +14,18 @@ import torch
 from matplotlib.figure import Figure
 from PIL import Image
 
-from capsnet import predict
+from capsnet import prediction
 from capsnet.cli import VERBS
 from capsnet.data import load_folder
 from capsnet.data.sets.digits import load_digits
+from capsnet.dev.__main__ import COMMAND as DEV
 from capsnet.experiments.catalogue import EXPERIMENTS
 from capsnet.experiments.drawings import DRAWINGS
 from capsnet.figures import FIGURES
 from capsnet.models.weights import find_model
+from capsnet.training.config import GROUPS, TrainConfig
 from capsnet.training.loop import train
+from capsnet.training.outcome import Interrupted
 
 
 def python(code):
@@ -47,6 +52,57 @@ def test_overview_names_every_verb(cli):
     assert cli("--version").out.startswith("capsnet ")
 
 
+def test_help_is_a_verb_too(cli):
+    assert cli("help") == cli("--help") == cli("-h")
+    assert cli("help", "predict") == cli("predict", "--help")
+    assert cli("help", "predcit").status == 2
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_help_has_no_noise(verb, cli):
+    text = cli(verb, "--help").out
+    assert not re.search(r"None|\(default:\s*(False|\))|--no-|\[\w+ \[", text)
+
+
+def test_help_of_train_shows_every_setting_in_its_group(cli, monkeypatch):
+    assert sorted(name for names in GROUPS.values() for name in names) == sorted(
+        field.name for field in fields(TrainConfig)
+    )
+    monkeypatch.setenv("COLUMNS", "100")
+    text = cli("train", "--help").out
+    titles = "|".join(GROUPS)
+    words = re.findall(rf"({titles}): options|^\W{{1,3}}--([a-z][\w-]*)", text, re.M)
+    expected = [("", "json")]
+    for title, names in GROUPS.items():
+        expected += [(title, ""), *(("", name.replace("_", "-")) for name in names)]
+    assert words == expected
+    assert "Random rotation in degrees, each direction. (default: 0.0)" in text
+
+
+def test_settings_reach_the_run(cli, monkeypatch):
+    seen = []
+    monkeypatch.setattr(
+        "capsnet.training.loop.train", lambda c: seen.append(c) or Interrupted(c.out)
+    )
+    words = "train --model m --options a=1 b=2 --num-samples 5 --lr 0.1 --resume --out x --json"
+    done = cli(*words.split())
+    assert done.status == 130 and json.loads(done.out) == {"interrupted": True, "folder": "x"}
+    assert "--resume goes on" in done.err
+    assert seen == [
+        TrainConfig(
+            model="m", options=("a=1", "b=2"), num_samples=5, lr=0.1, resume=True, out=Path("x")
+        )
+    ]
+
+
+@pytest.mark.parametrize("verb", DEV.verbs)
+def test_maintainers_verb_explains_itself_with_an_example(verb, dev):
+    done = dev(verb, "--help")
+    command = "capsnet" if verb in VERBS else "python -m capsnet.dev"
+    assert done.status == 0 and f"Example: {command} {verb}" in done.out
+    assert re.search(rf"^  {verb} ", dev("--help").out, re.MULTILINE)
+
+
 def test_help_names_all_that_can_be_reproduced(cli):
     words = re.findall(r"[\w-]+", cli("reproduce", "--help").out)
     assert {*EXPERIMENTS, *DRAWINGS} <= set(words)
@@ -57,7 +113,7 @@ def test_help_does_not_wait_for_torch(arguments):
     code = (
         "import sys\nfrom capsnet.cli import main\n"
         f"try: main({arguments})\nexcept SystemExit: pass\n"
-        "print({'torch', 'numpy', 'matplotlib', 'PIL'} & set(sys.modules))"
+        "print({'torch', 'numpy', 'matplotlib', 'PIL', 'pydantic'} & set(sys.modules))"
     )
     started = time.monotonic()
     assert python(code).endswith("set()")
@@ -114,7 +170,7 @@ def test_train_reports_json_and_logs_on_stderr(cli, tiny):
 
 def test_train_says_the_error_and_the_throughput(cli, tiny):
     done = cli("train", *flags(tiny(epochs=1)))
-    assert re.search(r"test error [\d.]+ % of 1,000 images .* images/s", done.out)
+    assert re.search(r"test: [\d.]+ % error, \d+ of 1,000 images .* images/s", done.out)
 
 
 def test_trained_model_reads_digits(cli, trained):
@@ -200,7 +256,7 @@ def test_prediction_draws_what_it_saw(cli, trained, tmp_path):
 
 
 def test_each_of_many_pictures_is_drawn(cli, trained, tmp_path, monkeypatch):
-    monkeypatch.setattr(predict, "BATCH_SIZE", 2)
+    monkeypatch.setattr(prediction, "BATCH_SIZE", 2)
     files = []
     for n, name in enumerate(("a/1.png", "b/1.png", "1-2.png", "c/1.png", "b/1.png")):
         (tmp_path / name).parent.mkdir(exist_ok=True)
@@ -217,13 +273,13 @@ def test_each_of_many_pictures_is_drawn(cli, trained, tmp_path, monkeypatch):
 
 
 def test_pictures_are_read_a_batch_at_a_time(trained, tmp_path, monkeypatch):
-    monkeypatch.setattr(predict, "BATCH_SIZE", 2)
+    monkeypatch.setattr(prediction, "BATCH_SIZE", 2)
     model, card = find_model(str(trained))
     sizes = []
     model.register_forward_pre_hook(lambda module, inputs: sizes.append(len(inputs[0])))
-    monkeypatch.setattr(predict, "find_model", lambda name: (model, card))
+    monkeypatch.setattr(prediction, "find_model", lambda name: (model, card))
     files = [write_digit(tmp_path / f"{n}.png", n) for n in range(5)]
-    assert len(predict.predict_files(files, "any")) == 5 and sizes == [2, 2, 1]
+    assert len(prediction.predict(files, "any")) == 5 and sizes == [2, 2, 1]
 
 
 @pytest.mark.parametrize("kind", ["reconstructions", "perturbation", "routing"])
@@ -256,7 +312,7 @@ def test_figure_of_classes_with_odd_names(kind, cli, tiny, tmp_path):
         for n in range(10):
             write_digit(tmp_path / "own" / name / f"{n}.png", n)
     config = tiny(data=str(tmp_path / "own"), num_samples=None, epochs=1, image_size=24, channels=3)
-    weights = train(config)["folder"]
+    weights = train(config).folder
     done = cli("figure", kind, "--weights", weights, "--out", tmp_path / "x.png")
     assert done.status == 0, done.err
     picture = tmp_path / "own" / "$_$" / "0.png"
@@ -277,7 +333,7 @@ def test_figure_shows_the_test_images_of_the_run(kind, cli, tiny, tmp_path, monk
         return Figure()
 
     monkeypatch.setitem(FIGURES, kind, draw)
-    weights = train(config)["folder"]
+    weights = train(config).folder
     done = cli("figure", kind, "--weights", weights, "--out", tmp_path / "x.png")
     assert done.status == 0, done.err
     assert torch.equal(shown[0], load_folder(config.data, "test", seed=7).images)

@@ -8,6 +8,7 @@ import torch
 
 from capsnet.bench.routing import bench_routing, check
 from capsnet.bench.step import bench_epoch, bench_inference, bench_step
+from capsnet.bench.timing import Shown
 from capsnet.errors import UserError
 from capsnet.options import LARGEST
 from capsnet.provenance import git_commit, machine
@@ -40,21 +41,25 @@ def run_bench(
     peer: Path | None,
     data: str | None,
     data_folder: Path | None,
+    progress: Shown | None = None,
 ) -> dict[str, Any]:
-    """Return the result of one benchmark as plain JSON values; first, routing must be right."""
+    """Return the result of one benchmark as plain JSON values; first, routing must be right.
+
+    progress: called before each part; an epoch shows itself, as `capsnet train` does.
+    """
     if not all(1 <= size < LARGEST for size in batches + capsules):
         raise UserError(f"batch and capsules must be at least 1 and below {LARGEST:,}.")
     batches = batches or default_batches(kind, device)
     number = DTYPES[dtype or ("bf16" if device.type == "cuda" else "fp32")]
     errors = check(device, number)
     if kind == "routing":
-        result = bench_routing(batches, capsules or (1152,), device, number)
+        result = bench_routing(batches, capsules or (1152,), device, number, progress=progress)
     elif kind == "step":
-        result = bench_step(batches, device, peer)
+        result = bench_step(batches, device, peer, progress)
     elif kind == "epoch":
         result = bench_epoch(batches, device, data or "digits", data_folder)
     else:
-        result = bench_inference(batches, device)
+        result = bench_inference(batches, device, progress)
     return {**where(device), "error_over_reference": errors, **result}
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from capsnet.bench.timing import ceilings, measure
+from capsnet.bench.timing import Shown, ceilings, counted, measure
 from capsnet.ops import dynamic_routing
 
 J, E, D, NUM_ITERS = 10, 16, 8, 3  # the paper's class capsules
@@ -69,13 +69,15 @@ def bench_routing(
     device: torch.device,
     dtype: torch.dtype,
     compiled: bool = True,
+    progress: Shown | None = None,
 ) -> dict[str, Any]:
     """Time forward and forward + backward of every variant at every size."""
     ceiling = ceilings(device)
+    tell = counted(len(batches) * len(capsules) * (3 if compiled else 2), progress)
     rows = []
     for batch in batches:
         for count in capsules:
-            rows += _rows(batch, count, device, dtype, compiled, ceiling)
+            rows += _rows(batch, count, device, dtype, compiled, ceiling, tell)
     return {
         "bench": "routing",
         "dtype": str(dtype).removeprefix("torch."),
@@ -91,6 +93,7 @@ def _rows(
     dtype: torch.dtype,
     compiled: bool,
     ceiling: dict[str, float],
+    tell: Callable[[str], None],
 ) -> list[dict[str, Any]]:
     u, W, dv = inputs(batch, capsules, device, dtype)
     variants: dict[str, Callable[..., Tensor]] = {
@@ -105,6 +108,7 @@ def _rows(
     flops = 2 * batch * capsules * D * J * E
     rows: list[dict[str, Any]] = []
     for name, variant in variants.items():
+        tell(f"{name}, batch {batch}, {capsules} capsules")
 
         def forward(variant: Callable[..., Tensor] = variant) -> Tensor:
             with torch.no_grad():

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from capsnet.bench.timing import measure
+from capsnet.bench.timing import Shown, counted, measure
 from capsnet.data import Augment, open_data
 from capsnet.errors import UserError
 from capsnet.models import create_model
@@ -20,6 +20,7 @@ from capsnet.training.config import TrainConfig
 from capsnet.training.device import pick_precision
 from capsnet.training.loop import epoch_plan, train
 from capsnet.training.outcome import Finished
+from capsnet.training.progress import WorkProgress
 from capsnet.training.step import TrainStep
 
 PEER = "bench_peer.py"
@@ -28,7 +29,10 @@ Run = Callable[[], object]
 
 
 def bench_step(
-    batches: tuple[int, ...], device: torch.device, peer: Path | None = None
+    batches: tuple[int, ...],
+    device: torch.device,
+    peer: Path | None = None,
+    progress: Shown | None = None,
 ) -> dict[str, Any]:
     """Time one step (augment, forward, loss, backward, Adam) of ours, the reference and a peer."""
     if peer is not None and not (peer / PEER).is_file():
@@ -37,6 +41,7 @@ def bench_step(
             "returns a function that runs one training step of the peer."
         )
     cuda, half = device.type == "cuda", torch.bfloat16
+    tell = counted(len(batches) * (3 + cuda + (peer is not None)), progress)
     rows = []
     for batch in batches:
         # Made one at a time, so that none works in the memory another has left behind.
@@ -53,6 +58,7 @@ def bench_step(
         if peer is not None:
             variants[f"peer {peer.name}"] = partial(peer_step, peer, batch, device)
         for name, make in variants.items():
+            tell(f"{name}, batch {batch}")
             timing = measure(make(), device, repeats=30 if cuda else 11)
             rows.append({"variant": name, "batch": batch, "step": timing.to_json()})
     return {"bench": "step", "rows": rows}
@@ -93,7 +99,8 @@ def bench_epoch(
     rows = []
     for batch in batches:
         precision = pick_precision("auto", device)
-        step = measure(our_step(batch, device, "auto", precision), device).median_ms
+        with WorkProgress(f"measuring one step, batch {batch}"):
+            step = measure(our_step(batch, device, "auto", precision), device).median_ms
         out = Path(tempfile.mkdtemp())
         try:
             config = TrainConfig(
@@ -123,13 +130,17 @@ def bench_epoch(
 
 
 @torch.inference_mode()
-def bench_inference(batches: tuple[int, ...], device: torch.device) -> dict[str, Any]:
+def bench_inference(
+    batches: tuple[int, ...], device: torch.device, progress: Shown | None = None
+) -> dict[str, Any]:
     """Time the forward pass that prediction and evaluation run."""
     model = create_model("capsnet_mnist").to(device).eval()
+    tell = counted(2 * len(batches), progress)
     rows = []
     for batch in batches:
         images = torch.rand(batch, 1, 28, 28, device=device)
         for precision in (torch.float32, torch.bfloat16):
+            tell(f"{precision}, batch {batch}".removeprefix("torch."))
 
             def run(images: Any = images, precision: Any = precision) -> None:
                 with torch.autocast(device.type, precision, enabled=precision != torch.float32):

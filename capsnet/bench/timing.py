@@ -3,6 +3,7 @@
 timing = measure(lambda: model(images), device)
 """
 
+import itertools
 import statistics
 import time
 from collections.abc import Callable
@@ -12,6 +13,8 @@ from typing import Any
 import torch
 
 WARM_UP = 3
+
+Shown = Callable[[int, int, str], None]  # parts done, of how many, and what is measured now
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,17 @@ def measure(
         end.synchronize()
         times.append(start.elapsed_time(end))
     return Timing(*_quartiles(times), peak_mb=peak)
+
+
+def counted(total: int, progress: Shown | None) -> Callable[[str], None]:
+    """Return what to call with the name of each of `total` parts before it is measured."""
+    numbers = itertools.count()
+
+    def tell(name: str) -> None:
+        if progress is not None:
+            progress(next(numbers), total, name)
+
+    return tell
 
 
 def _clock(run: Callable[[], object]) -> float:

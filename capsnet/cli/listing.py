@@ -14,6 +14,7 @@ def data(
     action: Positional[Literal["list", "fetch", "check"]],
     name: Positional[str | None] = None,
     folder: Path | None = None,
+    plugin: tuple[Path, ...] = (),
     json: bool = False,
 ) -> int:
     """List the data sets, fetch one, or check the files of one.
@@ -24,10 +25,14 @@ def data(
         action: list all data sets, fetch one from wherever it can be had, or check its files.
         name: Name of the data set to fetch or check.
         folder: Folder with the data set's files, if you placed them by hand.
+        plugin: Python files of yours that register data.
         json: Print the result as one JSON object on the last line.
     """
     from capsnet.data import check, fetch, list_data
+    from capsnet.plugins import load_plugins
+    from capsnet.training.progress import WorkProgress
 
+    load_plugins(plugin)
     if action == "list":
         if name is not None or folder is not None:
             raise UserError("'capsnet data list' lists all data sets; leave name and folder out.")
@@ -46,7 +51,8 @@ def data(
         return 0
     if name is None:
         raise UserError(f"Say which data set to {action}, e.g. 'capsnet data {action} mnist'.")
-    report = (fetch if action == "fetch" else check)(name, folder)
+    with WorkProgress(f"{action}ing {name}"):
+        report = (fetch if action == "fetch" else check)(name, folder)
     lines = []
     for f in report.files:
         state = "ok" if f.ok else "missing" if f.missing else "WRONG"
@@ -71,53 +77,73 @@ def data(
     return 0
 
 
-def models(json: bool = False) -> int:
+def models(plugin: tuple[Path, ...] = (), json: bool = False) -> int:
     """List the models with their size, and whether trained weights come with the package.
 
     Example: capsnet models
 
     Args:
+        plugin: Python files of yours that register models.
         json: Print the result as one JSON object on the last line.
     """
-    from capsnet.models import create_model, list_models, model_entry
+    from capsnet.models import list_models, model_entry
     from capsnet.models.weights import shipped_path
+    from capsnet.plugins import load_plugins
 
+    load_plugins(plugin)
     rows = []
     for name in list_models():
-        count = sum(p.numel() for p in create_model(name).parameters())
         rows.append(
             {
                 "name": name,
-                "parameters": count,
+                "parameters": num_parameters(name),
                 "description": model_entry(name).description,
                 "weights_shipped": shipped_path(name).exists(),
             }
         )
-    lines = [
-        f"{r['name']:<20} {r['parameters']:>12,}  {'shipped' if r['weights_shipped'] else '–':<8} "
-        f"{r['description']}"
-        for r in rows
-    ]
+    lines = []
+    for row in rows:
+        count = "–" if row["parameters"] is None else f"{row['parameters']:,}"
+        weights = "shipped" if row["weights_shipped"] else "–"
+        lines.append(f"{row['name']:<20} {count:>12}  {weights:<8} {row['description']}")
     header = f"{'model':<20} {'parameters':>12}  {'weights':<8} what it is"
     show(json, {"models": rows}, "\n".join([header, *lines]))
     return 0
 
 
-def info(weights: str | None = None, json: bool = False) -> int:
+def num_parameters(name: str) -> int | None:
+    """Return the size of a model with its default options; None if it has to be given some."""
+    import torch
+
+    from capsnet.models import create_model
+
+    for device in ("meta", "cpu"):  # without memory, unless the model looks at its weights
+        try:
+            with torch.device(device):
+                return sum(p.numel() for p in create_model(name).parameters())
+        except Exception:  # whatever a user's model needs
+            continue
+    return None
+
+
+def info(weights: str | None = None, plugin: tuple[Path, ...] = (), json: bool = False) -> int:
     """Tell versions, devices and folders, or what a weights file is.
 
     Example: capsnet info
 
     Args:
         weights: Folder of a run, a weights file, or the name of a model with shipped weights.
+        plugin: Python files of yours that register models.
         json: Print the result as one JSON object on the last line.
     """
     import torch
 
     from capsnet.data import cache_folder
     from capsnet.models.weights import find_model
+    from capsnet.plugins import load_plugins
     from capsnet.provenance import versions
 
+    load_plugins(plugin)
     if weights is not None:
         facts = find_model(weights)[1].to_json()
     else:

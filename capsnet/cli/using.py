@@ -2,16 +2,21 @@
 
 import sys
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from tyro.conf import OmitArgPrefixes, Positional
+from tyro.conf import Positional, arg
 
 from capsnet.cli.output import EXIT_INTERRUPTED, check_png, show
+from capsnet.cli.parsing import grouped
 from capsnet.errors import UserError
-from capsnet.training.config import TrainConfig
+from capsnet.training.config import GROUPS, TrainConfig
+
+Settings = Annotated[
+    TrainConfig, arg(name="", constructor_factory=lambda: grouped(TrainConfig, GROUPS))
+]
 
 
-def train(config: OmitArgPrefixes[TrainConfig], json: bool = False) -> int:
+def train(config: Settings, json: bool = False) -> int:
     """Train a model and read the test set once, at the end.
 
     Example: capsnet train --model capsnet_small --data digits --epochs 20
@@ -26,6 +31,8 @@ def train(config: OmitArgPrefixes[TrainConfig], json: bool = False) -> int:
     outcome = run(config)
     if isinstance(outcome, Interrupted):
         print(outcome, file=sys.stderr)
+        if json:
+            show(json, outcome.to_json(), "")
         return EXIT_INTERRUPTED
     if isinstance(outcome, Diverged):
         raise UserError(str(outcome))
@@ -42,6 +49,7 @@ def evaluate(
     batch_size: int = 256,
     device: str = "auto",
     precision: Literal["fp32", "bf16"] = "fp32",
+    plugin: tuple[Path, ...] = (),
     json: bool = False,
 ) -> int:
     """Measure the error of a trained model on a data set.
@@ -57,31 +65,38 @@ def evaluate(
         batch_size: Images at a time.
         device: auto, cpu, cuda or cuda:N.
         precision: Arithmetic of the layers.
+        plugin: Python files of yours that register models or data.
         json: Print the result as one JSON object on the last line.
     """
     from capsnet.data import open_data
     from capsnet.models.weights import find_model
+    from capsnet.plugins import load_plugins
     from capsnet.training.device import pick_device, pick_precision
     from capsnet.training.evaluation import check_names
     from capsnet.training.evaluation import evaluate as run
+    from capsnet.training.progress import WorkProgress
 
+    load_plugins(plugin)
     if batch_size < 1:
         raise UserError("batch-size must be at least 1.")
     where = pick_device(device)
-    model, card = find_model(weights)
-    data = card.data if data is None else data
-    stream = open_data(
-        data,
-        split,
-        folder=data_folder,
-        device=where,
-        num_samples=num_samples,
-        image_size=model.image_shape[1],
-        channels=model.image_shape[0],
-        seed=card.data_seed,
-    )
-    check_names(model.task.names, stream)
-    result = run(model.to(where), stream, batch_size, pick_precision(precision, where))
+    with WorkProgress("evaluating", unit="images") as progress:
+        model, card = find_model(weights)
+        data = card.data if data is None else data
+        stream = open_data(
+            data,
+            split,
+            folder=data_folder,
+            device=where,
+            num_samples=num_samples,
+            image_size=model.image_shape[1],
+            channels=model.image_shape[0],
+            seed=card.data_seed,
+        )
+        check_names(model.task.names, stream)
+        progress(0, stream.num_samples)
+        layers = pick_precision(precision, where)
+        result = run(model.to(where), stream, batch_size, layers, progress)
     show(
         json,
         {"model": model.name, "weights": weights, "data": data, **result.to_json()},
@@ -97,6 +112,7 @@ def predict(
     centre: bool = False,
     reconstruct: Path | None = None,
     device: str = "auto",
+    plugin: tuple[Path, ...] = (),
     json: bool = False,
 ) -> int:
     """Say what is on your own PNG or JPG pictures.
@@ -110,13 +126,18 @@ def predict(
         centre: Crop the ink and centre it as MNIST's digits are.
         reconstruct: Folder for what the winning capsule draws, one PNG per picture.
         device: auto, cpu, cuda or cuda:N.
+        plugin: Python files of yours that register models.
         json: Print the result as one JSON object on the last line.
     """
+    from capsnet.plugins import load_plugins
     from capsnet.prediction import predict as run
+    from capsnet.training.progress import WorkProgress
 
     if not images:
         raise UserError("No picture was given; name one or more PNG or JPG files.")
-    answers = run(images, weights, invert, centre, reconstruct, device)
+    load_plugins(plugin)
+    with WorkProgress("predicting", len(images), "pictures") as progress:
+        answers = run(images, weights, invert, centre, reconstruct, device, progress)
     facts = {"predictions": [answer.to_json() for answer in answers]}
     show(json, facts, "\n".join(map(str, answers)))
     return 0
@@ -129,6 +150,7 @@ def figure(
     data: str | None = None,
     data_folder: Path | None = None,
     index: int = 0,
+    plugin: tuple[Path, ...] = (),
 ) -> int:
     """Draw what a trained CapsNet sees, as a PNG.
 
@@ -142,18 +164,23 @@ def figure(
         data: Name of the data set or a folder of images; by default what it was trained on.
         data_folder: Folder with the data set's files, if you placed them by hand.
         index: Number of the first test image to show.
+        plugin: Python files of yours that register models or data.
     """
     from capsnet.figures import FIGURES, open_figure_data, save_figure
     from capsnet.models.weights import find_model
+    from capsnet.plugins import load_plugins
     from capsnet.training.evaluation import check_names
+    from capsnet.training.progress import WorkProgress
 
     path = out or Path(f"{kind}.png")
     check_png(path)
-    model, card = find_model(weights)
-    name = card.data if data is None else data
-    stream = open_figure_data(kind, model, name, data_folder, card.data_seed)
-    check_names(model.task.names, stream)
-    save_figure(FIGURES[kind](model, stream, index), path)
+    load_plugins(plugin)
+    with WorkProgress(f"drawing {kind}"):
+        model, card = find_model(weights)
+        name = card.data if data is None else data
+        stream = open_figure_data(kind, model, name, data_folder, card.data_seed)
+        check_names(model.task.names, stream)
+        save_figure(FIGURES[kind](model, stream, index), path)
     print(f"Wrote {path}.")
     return 0
 
@@ -182,6 +209,7 @@ def explore(
     open: bool = False,
     overlap_weights: str | None = None,
     cnn_weights: str | None = None,
+    plugin: tuple[Path, ...] = (),
 ) -> int:
     """See and touch what a trained CapsNet knows, in the browser.
 
@@ -194,8 +222,11 @@ def explore(
         open: Open the page in a browser.
         overlap_weights: The same for pairs of digits; by default --weights if that draws pairs.
         cnn_weights: The same for a CNN to compare with.
+        plugin: Python files of yours that register models.
     """
+    from capsnet.plugins import load_plugins
     from capsnet.web.server import serve
 
+    load_plugins(plugin)
     serve(weights, host, port, open, overlap_weights, cnn_weights)
     return 0

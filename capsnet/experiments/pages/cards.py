@@ -84,9 +84,10 @@ def cards_page() -> str:
     header = ("weights", "data", "recipe", "seed", "test error", "training", "commit", "size")
     text = markdown.table(header, rows) if rows else "No weights are shipped yet."
     return (
-        "# Shipped weights\n\nWritten by `capsnet report` from the cards in the files; do not "
-        'edit. `capsnet.create_model("NAME", pretrained=True)` loads them. They are stored in '
-        "half precision; the error is that of their run, before that. For MultiMNIST it is on the "
-        "10,000 pairs of `evaluate`, in results.md on 100,000. The recipe of the small ones was "
-        f"settled on test errors (log.md), which are a little too good for that.\n\n{text}\n"
+        "# Shipped weights\n\nWritten by `python -m capsnet.dev report` from the cards in the "
+        'files; do not edit. `capsnet.create_model("NAME", pretrained=True)` loads them. They are '
+        "stored in half precision; the error is that of their run, before that. For MultiMNIST it "
+        "is on the 10,000 pairs of `evaluate`, in results.md on 100,000. The recipe of the small "
+        "ones was settled on test errors (log.md), which are a little too good for that.\n\n"
+        f"{text}\n"
     )

@@ -137,9 +137,9 @@ def results_page(results: Results, root: Path) -> str:
     page = root / "docs" / "results.md"
     parts = [
         "# Results",
-        "Written by `capsnet report` from results/*.jsonl; do not edit. Final or averaged weights, "
-        "every recorded run listed. The test set is read at the end of a run; runs that choose a "
-        "recipe read held-out training images instead (exceptions: log.md).",
+        "Written by `python -m capsnet.dev report` from results/*.jsonl; do not edit. Final or "
+        "averaged weights, every recorded run listed. The test set is read at the end of a run; "
+        "runs that choose a recipe read held-out training images instead (exceptions: log.md).",
     ]
     for name, experiment in EXPERIMENTS.items():
         parts += [f"## {experiment.title}", block(experiment, results, page, root)]

@@ -1,4 +1,4 @@
-"""Verbs that measure and reproduce: bench, reproduce, report, ship."""
+"""Verbs that measure and reproduce: bench, reproduce."""
 
 import json as json_format
 import sys
@@ -20,6 +20,7 @@ def bench(
     data: str | None = None,
     data_folder: Path | None = None,
     device: str = "auto",
+    plugin: tuple[Path, ...] = (),
     plot: Path | None = None,
     save: Path | None = None,
     commit: str | None = None,
@@ -38,6 +39,7 @@ def bench(
         data: Data set, for epoch; by default the embedded digits.
         data_folder: Folder with the data set's files, for epoch.
         device: auto, cpu, cuda or cuda:N.
+        plugin: Python files of yours that register data.
         plot: PNG file of time and memory against the batch size and capsules, for routing.
         save: File to which the result is added as one line of JSON.
         commit: Commit to note with it, where git does not know it.
@@ -46,8 +48,11 @@ def bench(
     from capsnet.bench.report import run_bench, table
     from capsnet.bench.routing import WrongResult
     from capsnet.files import append_line
+    from capsnet.plugins import load_plugins
     from capsnet.training.device import pick_device
+    from capsnet.training.progress import WorkProgress
 
+    load_plugins(plugin)
     given: dict[str, dict[str, object]] = {
         "routing": {"capsules": capsules, "dtype": dtype, "plot": plot},
         "step": {"peer": peer},
@@ -59,10 +64,13 @@ def bench(
                 raise UserError(f"--{option} is for 'capsnet bench {owner}'; leave it out.")
     if plot is not None:
         check_png(plot)
+    settings = (kind, pick_device(device), batch, capsules, dtype, peer, data, data_folder)
     try:
-        result = run_bench(
-            kind, pick_device(device), batch, capsules, dtype, peer, data, data_folder
-        )
+        if kind == "epoch":  # training shows its own progress
+            result = run_bench(*settings)
+        else:
+            with WorkProgress(f"measuring {kind}") as progress:
+                result = run_bench(*settings, progress=progress)
     except WrongResult as error:
         print(f"capsnet: {error}", file=sys.stderr)
         return EXIT_FAILED
@@ -129,40 +137,4 @@ def reproduce(
         {"name": name, **done._asdict()},
         f"{name}: {done.made} made, {done.found} found made already, {done.left} left{others}.",
     )
-    return 0
-
-
-def report(results: Path = Path("results"), root: Path = Path("."), check: bool = False) -> int:
-    """Write the tables and plots of all results into README and docs.
-
-    Example: capsnet report --check
-
-    Args:
-        results: Folder of the results.
-        root: Folder with README.md and docs.
-        check: Change nothing; say which pages disagree with the results.
-    """
-    from capsnet.experiments.pages.report import report as run
-
-    stale = run(results, root, check)
-    for path in stale:
-        print(f"{path} {'disagrees with the results' if check else 'is new'}.")
-    if not stale:
-        print("All pages agree with the results.")
-    return EXIT_FAILED if check and stale else 0
-
-
-def ship(run: Path, name: str, root: Path = Path(".")) -> int:
-    """Put the weights of a finished run into the package, in half precision, with a card.
-
-    Example: capsnet ship --run runs/capsnet_small-digits-seed0 --name capsnet_small
-
-    Args:
-        run: Folder of the run.
-        name: Name of the model whose weights they become.
-        root: Folder with docs, where the page of cards is written.
-    """
-    from capsnet.experiments.pages.cards import ship as write
-
-    print(f"Wrote {write(run, name, root)}.")
     return 0
