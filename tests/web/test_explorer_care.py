@@ -4,7 +4,8 @@ import pytest
 from screen import drag, drawing, settled, state_of, wait_for_change, winner
 
 from capsnet import create_model
-from capsnet.models.weights import save_weights
+from capsnet.models.weights import Card, save_weights
+from capsnet.tasks import OneLabel
 from capsnet.web.server import create_app
 
 DROP = """async (selector) => {
@@ -59,7 +60,8 @@ def large_run(tmp_path_factory):
     options = {"conv_channels": 4, "primary_types": 2, "decoder": (8,)}
     model = create_model("capsnet_small", image_shape=(3, 40, 40), **options)
     path = tmp_path_factory.mktemp("large") / "weights.safetensors"
-    save_weights(model, path, {"config": {"data": "digits"}, "classes": ANIMALS})
+    card = Card(model.name, model.options, OneLabel(tuple(ANIMALS)), {"data": "digits"})
+    save_weights(model, path, card)
     return str(path)
 
 
