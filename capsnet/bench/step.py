@@ -102,7 +102,7 @@ def bench_epoch(
             )  # fmt: skip
             if isinstance(train(config), Interrupted):
                 raise KeyboardInterrupt
-            log = (config.folder / "log.jsonl").read_text().splitlines()
+            log = (config.folder / "log.jsonl").read_text(encoding="utf-8").splitlines()
         finally:
             shutil.rmtree(out)
         steps = ceil(num_images / batch)
