@@ -4,10 +4,12 @@ import warnings
 from collections.abc import Callable
 from pathlib import Path
 
-from matplotlib.figure import Figure
+from capsnet.errors import UserError, needs
+
+with needs("Figures need matplotlib", extra="figures"):
+    from matplotlib.figure import Figure
 
 from capsnet.data import Stream, open_data
-from capsnet.errors import UserError
 from capsnet.figures.overlap import draw_overlap, open_overlaps
 from capsnet.figures.perturbation import draw_perturbation
 from capsnet.figures.reconstructions import draw_reconstructions
