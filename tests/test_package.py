@@ -7,12 +7,14 @@ import re
 import subprocess
 import sys
 import tomllib
+import zipfile
 from importlib import import_module
 from pathlib import Path
 
 import pytest
 from PIL import Image
 
+import capsnet
 from capsnet.errors import MissingExtra, UserError, needs
 
 ROOT = Path(__file__).parent.parent
@@ -198,3 +200,53 @@ def test_missing_extra_is_an_error_of_imports_and_of_users():
 def test_other_errors_are_left_alone_where_an_extra_is_needed():
     with pytest.raises(KeyError), needs("It needs that", extra="x"):
         raise KeyError
+
+
+@pytest.mark.slow
+def test_wheel_holds_what_the_package_needs_and_no_more(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        files = {name for name in archive.namelist() if ".dist-info/" not in name}
+        metadata = archive.read(f"capsnet-{capsnet.__version__}.dist-info/METADATA").decode()
+        licences = [x for x in archive.namelist() if ".dist-info/licenses/" in x]
+    tracked = subprocess.run(
+        ["git", "ls-files", "capsnet"], cwd=ROOT, capture_output=True, encoding="utf-8", check=True
+    )
+    assert files == {*tracked.stdout.splitlines()}
+    for name in ("py.typed", "web/static/index.html", "ops/routing/README.md", "assets/digits.npz"):
+        assert f"capsnet/{name}" in files
+    assert "capsnet/assets/weights/capsnet_small.safetensors" in files
+    assert not [name for name in files if "test" in name]
+    assert f"\nVersion: {capsnet.__version__}\n" in metadata
+    assert "\nLicense-Expression: MIT AND CC-BY-SA-3.0\n" in metadata
+    assert [x.split("/licenses/")[1] for x in licences] == ["LICENSE", "capsnet/assets/LICENSE"]
+
+
+@pytest.mark.slow
+def test_installed_package_works_outside_its_source(installed, tmp_path):
+    def run(*arguments):
+        done = subprocess.run(
+            [sys.executable, *arguments],
+            cwd=tmp_path,
+            env=os.environ | {"PYTHONPATH": str(installed)},
+            capture_output=True,
+            encoding="utf-8",
+            timeout=100,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    where_from = run("-c", "import capsnet; print(capsnet.__file__)").strip()
+    assert Path(where_from) == installed / "capsnet" / "__init__.py"
+    assert run("-m", "capsnet", "--version") == f"capsnet {capsnet.__version__}\n"
+    weights = ["--weights", "capsnet_small", "--data", "digits", "--device", "cpu", "--json"]
+    result = json.loads(run("-m", "capsnet", "evaluate", *weights).splitlines()[-1])
+    assert result["num_images"] == 1000 and result["error_percent"] < 10
+
+
+def test_licence_of_every_asset_is_named():
+    assets = PACKAGE / "assets"
+    text = (assets / "LICENSE").read_text(encoding="utf-8")
+    for path in assets.rglob("*"):
+        if path.is_file() and path.name != "LICENSE":
+            named = path.relative_to(assets).as_posix()
+            assert named in text or f"{path.parent.name}/*{path.suffix}" in text
