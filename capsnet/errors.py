@@ -1,6 +1,10 @@
-"""The one exception a user can cause: its text is a sentence that says what to do."""
+"""The one exception a user can cause: its text is a sentence that says what to do.
 
-from collections.abc import Iterable
+with needs("Figures need matplotlib", extra="figures"): import matplotlib
+"""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import TypeVar
 
@@ -9,6 +13,19 @@ T = TypeVar("T")
 
 class UserError(ValueError):
     """A mistake the user can mend; the command line prints it and exits with status 2."""
+
+
+class MissingExtra(UserError, ImportError):
+    """A package of an extra is not installed; an ImportError to whoever tries imports."""
+
+
+@contextmanager
+def needs(what: str, extra: str) -> Iterator[None]:
+    """Turn a failed import in the block into a sentence that says how to install the extra."""
+    try:
+        yield
+    except ImportError as error:
+        raise MissingExtra(f"{what}; run: pip install 'capsnet[{extra}]'.") from error
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> UserError:

@@ -1,15 +1,16 @@
 """Files appear whole or not at all; processes that share files take turns.
 
 with whole_file("runs/a/weights.safetensors") as temporary: save(temporary)
-with locked(path): change(path)
+with locked(lock_of(path)): change(path)
 """
 
-import fcntl
 import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from filelock import FileLock, Timeout
 
 from capsnet.errors import UserError
 
@@ -54,39 +55,50 @@ def clear_leftovers(folder: Path) -> None:
 
 @contextmanager
 def locked(path: Path, wait: bool = True) -> Iterator[bool]:
-    """Hold the lock of a file, made if need be; False if not `wait` and another process has it.
+    """Hold the lock whose file is `path`; False if not `wait` and another process has it.
 
-    The kernel takes the lock back when the process ends, however it ends.
+    The system takes the lock back when the process ends, however it ends. The file is the lock's
+    alone, made if need be and on some systems removed: never a file with content.
     """
+    lock = FileLock(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        file = path.open("ab")
+        lock.acquire(timeout=-1 if wait else 0)
+    except Timeout:
+        pass
     except OSError as error:
         raise UserError(
             f"Could not write {path}: {error.strerror}; choose a folder you can write to."
         ) from error
-    with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
-            held = True
-        except BlockingIOError:
-            held = False
-        yield held
+    try:
+        yield lock.is_locked
+    finally:
+        lock.release()
 
 
-def append_line(path: Path, line: str) -> None:
-    """Add one line to a file of results."""
+def lock_of(path: Path) -> Path:
+    """Return the lock of a file with content: a hidden file beside it, which git ignores."""
+    return path.with_name(f".{path.name}.lock")
+
+
+def append_text(path: Path, text: str) -> None:
+    """Add text to a file, made if need be."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("a", encoding="utf-8") as file:
-            file.write(line + "\n")
+        with path.open("a", encoding="utf-8", newline="\n") as file:
+            file.write(text)
     except OSError as error:
         raise UserError(
             f"Could not write {path}: {error.strerror}; choose a file you can write to."
         ) from error
 
 
+def append_line(path: Path, line: str) -> None:
+    """Add one line to a file of results."""
+    append_text(path, line + "\n")
+
+
 def write_text(path: Path | str, text: str) -> None:
-    """Write a small text file whole or not at all."""
+    """Write a small text file whole or not at all, the same bytes on every system."""
     with whole_file(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+        temporary.write_text(text, encoding="utf-8", newline="\n")

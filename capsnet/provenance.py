@@ -49,6 +49,6 @@ def git_commit() -> str | None:
 
 def _git(folder: Path, *arguments: str) -> str:
     done = subprocess.run(
-        ["git", *arguments], cwd=folder, capture_output=True, text=True, check=True
+        ["git", *arguments], cwd=folder, capture_output=True, encoding="utf-8", check=True
     )
     return done.stdout.strip()

@@ -1,6 +1,7 @@
-"""One small trained run, shared by all tests that need a trained model; and the command line."""
+"""What tests share: a small trained run, the command line, the built and installed wheel."""
 
 import os
+import shutil
 import subprocess
 import sys
 from functools import partial
@@ -14,6 +15,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from capsnet.training.config import TrainConfig
 
+ROOT = Path(__file__).parent.parent
 TINY = ("conv_channels=8", "primary_types=4", "decoder=(16,)")
 
 
@@ -101,6 +103,41 @@ def tiny_in():
 def tiny(tiny_in, tmp_path):
     """Make such a config in the test's own folder."""
     return lambda out="run", **changes: tiny_in(tmp_path / out, **changes)
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory) -> Path:
+    """The package as users get it, built from a clean copy of the files that git knows."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, encoding="utf-8"
+    )
+    if listed.returncode != 0:
+        pytest.skip("needs git, to tell the package's files from others")
+    folder = tmp_path_factory.mktemp("wheel")
+    for name in listed.stdout.split("\0"):
+        if name.startswith("capsnet/") or name in ("pyproject.toml", "README.md", "LICENSE"):
+            target = folder / "source" / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(ROOT / name, target)
+    pip("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", folder, folder / "source")
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="session")
+def installed(wheel) -> Path:
+    """The folder that the wheel is installed in, and nothing else; to be put on PYTHONPATH."""
+    folder = wheel.parent / "installed"
+    pip("install", "--no-deps", "--no-index", "--target", folder, wheel)
+    return folder
+
+
+def pip(*arguments) -> None:
+    command = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
+    done = subprocess.run(
+        [*command, *map(str, arguments)], capture_output=True, encoding="utf-8", timeout=120
+    )
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.fixture

@@ -63,6 +63,9 @@ def bench(
             if value and kind != owner:
                 raise UserError(f"--{option} is for 'capsnet bench {owner}'; leave it out.")
     if plot is not None:
+        from capsnet.figures import save_figure
+        from capsnet.figures.speed import draw_speed
+
         check_png(plot)
     settings = (kind, pick_device(device), batch, capsules, dtype, peer, data, data_folder)
     try:
@@ -80,9 +83,6 @@ def bench(
     if save is not None:
         append_line(save, json_format.dumps(result))
     if plot is not None:
-        from capsnet.figures import save_figure
-        from capsnet.figures.speed import draw_speed
-
         save_figure(draw_speed(result), plot)
     return 0
 

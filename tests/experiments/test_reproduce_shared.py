@@ -12,7 +12,7 @@ from capsnet.errors import UserError
 from capsnet.experiments.runner import run
 from capsnet.experiments.runner.records import Record, append, read
 from capsnet.experiments.runner.run import Summary, reproduce
-from capsnet.files import locked
+from capsnet.files import lock_of, locked
 
 # Two processes that start at the same moment, when what is slow to import is there already.
 TWO = """
@@ -115,7 +115,7 @@ def test_lock_is_of_one_holder(tmp_path):
 def test_writer_waits_for_another(tmp_path):
     path = tmp_path / "table1.jsonl"
     writer = Thread(target=append, args=(tmp_path, RECORD))
-    with locked(path):
+    with locked(lock_of(path)):
         path.write_text("half")
         writer.start()
         writer.join(0.2)

@@ -1,5 +1,6 @@
 """Runs that are stopped or killed: they save, leave, and go on to the same result."""
 
+import os
 import random
 import signal
 import subprocess
@@ -15,6 +16,7 @@ from capsnet.models.weights import load_tensors
 from capsnet.training.checkpoint import CHECKPOINT
 from capsnet.training.loop import train
 from capsnet.training.outcome import Finished
+from capsnet.training.stopping import Stop
 
 LONG = {"num_samples": 200, "batch_size": 2, "epochs": 4, "checkpoint_seconds": 0.0}
 
@@ -127,3 +129,13 @@ def test_signal_handlers_are_put_back(tiny):
     before = signal.getsignal(signal.SIGINT)
     train(tiny())
     assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_wish_to_stop_is_noted_though_nobody_can_be_told(monkeypatch):
+    def closed(*_):
+        raise OSError("Bad file descriptor")
+
+    monkeypatch.setattr(os, "write", closed)
+    stop = Stop()
+    stop.ask(signal.SIGTERM, None)
+    assert stop

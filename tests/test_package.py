@@ -1,0 +1,252 @@
+"""What is declared, what is shipped, and what is said where an extra is missing."""
+
+import ast
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+import zipfile
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+import capsnet
+from capsnet.errors import MissingExtra, UserError, needs
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "capsnet"
+FILES = sorted(PACKAGE.rglob("*.py"))
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+# Which extra the parts outside the core belong to.
+FOLDERS = {"web": "explorer", "figures": "figures", "experiments": "experiments"}
+LAZY = {"training/board.py": "tensorboard", "data/sets/affnist.py": "experiments"}
+WITH_TORCH = {"triton"}  # comes with torch's builds for CUDA; imported where a GPU is used
+DISTRIBUTIONS = {"PIL": "pillow"}  # whose name is not that of what is imported
+
+
+def names(requirements):
+    return {re.match(r"[\w-]+", each)[0].lower() for each in requirements}
+
+
+CORE = names(PROJECT["dependencies"])
+EXTRAS = {name: names(listed) for name, listed in PROJECT["optional-dependencies"].items()}
+
+
+def imports(node, lazily=False):
+    """Yield (module, whether only when a function is called) of every import below a node."""
+    for child in ast.iter_child_nodes(node):
+        inner = lazily or isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef)
+        if isinstance(child, ast.Import):
+            yield from ((alias.name, inner) for alias in child.names)
+        elif isinstance(child, ast.ImportFrom):
+            yield child.module, inner
+        else:
+            yield from imports(child, inner)
+
+
+def packages(path):
+    """Yield (package, lazily) of what a file imports besides the standard library and capsnet."""
+    for module, lazily in imports(ast.parse(path.read_text(encoding="utf-8"))):
+        root = "tensorboard" if module == "torch.utils.tensorboard" else module.split(".")[0]
+        if root != "capsnet" and root not in sys.stdlib_module_names:
+            yield DISTRIBUTIONS.get(root, root), lazily
+
+
+def where(path):
+    return path.relative_to(PACKAGE).as_posix()
+
+
+@pytest.mark.parametrize("path", FILES, ids=where)
+def test_every_import_is_declared(path):
+    at_once, later = set(CORE | WITH_TORCH), set()
+    if extra := FOLDERS.get(where(path).split("/")[0]):
+        at_once |= EXTRAS[extra]
+    if extra := LAZY.get(where(path)):
+        later |= EXTRAS[extra]
+    for package, lazily in packages(path):
+        assert package in (at_once | later if lazily else at_once)
+
+
+@pytest.mark.parametrize("path", FILES, ids=where)
+def test_core_imports_parts_that_need_an_extra_only_when_they_are_used(path):
+    if where(path).split("/")[0] not in FOLDERS:
+        for module, lazily in imports(ast.parse(path.read_text(encoding="utf-8"))):
+            assert lazily or module.split(".")[:2] not in [["capsnet", x] for x in FOLDERS]
+
+
+def test_all_is_every_extra():
+    (everything,) = PROJECT["optional-dependencies"]["all"]
+    assert {*re.findall(r"\w+", everything)} == {"capsnet", *EXTRAS} - {"all", "dev"}
+    assert "capsnet[all]" in PROJECT["optional-dependencies"]["dev"]
+    assert EXTRAS["figures"] <= EXTRAS["experiments"]  # which draw their results
+
+
+def test_what_dev_names_is_pinned():
+    text = (ROOT / "constraints.txt").read_text(encoding="utf-8")
+    lines = text.lower().replace("_", "-").splitlines()
+    pinned = {line.split("==")[0] for line in lines if "==" in line}
+    assert CORE.union(*EXTRAS.values()) - {"capsnet"} <= pinned
+
+
+TINY = ("conv_channels=8", "primary_types=4", "decoder=(16,)")
+# A Python that has the core alone runs each command line in turn.
+CORE_ONLY = """
+import contextlib, io, json, sys
+from importlib.machinery import PathFinder
+missing, commands = map(json.loads, sys.argv[1:])
+real = PathFinder.find_spec
+def find_spec(name, path=None, target=None):
+    return None if name.split(".")[0] in missing else real(name, path, target)
+PathFinder.find_spec = find_spec
+from capsnet.cli import main
+for command in commands:
+    with contextlib.redirect_stdout(io.StringIO()) as out, \\
+            contextlib.redirect_stderr(io.StringIO()) as err:
+        status = main(command)
+    print(json.dumps({"status": status, "out": out.getvalue(), "err": err.getvalue()}))
+"""
+RUN = ["--num-samples", "60", "--epochs", "1", "--options", *TINY, "--device", "cpu"]
+WORK = {
+    "train": ["train", "--model", "capsnet_small", "--data", "digits", *RUN, "--out", "run"],
+    "evaluate": ["evaluate", "--weights", "run", "--num-samples", "50"],
+    "predict": ["predict", "grey.png", "--weights", "run"],
+    "models": ["models"],
+    "data": ["data", "list"],
+}
+END = {
+    "figure": (
+        ["figure", "routing", "--weights", "capsnet_small"],
+        "Figures need matplotlib",
+        "figures",
+    ),
+    "bench": (["bench", "routing", "--plot", "a.png"], "Figures need matplotlib", "figures"),
+    "demo": (["demo"], "Experiments need matplotlib and scipy", "experiments"),
+    "reproduce": (["reproduce", "table1"], "Experiments need matplotlib and scipy", "experiments"),
+    "report": (["report"], "Experiments need matplotlib and scipy", "experiments"),
+    "explore": (["explore"], "The explorer needs FastAPI and uvicorn", "explorer"),
+    "tensorboard": (
+        ["train", "--data", "digits", *RUN, "--out", "board", "--tensorboard"],
+        "TensorBoard's files need tensorboard",
+        "tensorboard",
+    ),
+    "affnist": (
+        ["evaluate", "--weights", "run", "--data", "affnist", "--data-folder", "affnist"],
+        "affNIST's files need scipy",
+        "experiments",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def core_only(tmp_path_factory):
+    """What each command of WORK and END does where only the core is installed."""
+    folder = tmp_path_factory.mktemp("core")
+    (folder / "affnist").mkdir()
+    (folder / "affnist" / "test.mat").touch()
+    Image.new("L", (28, 28), 99).save(folder / "grey.png")
+    missing = set().union(*(EXTRAS[x] for x in EXTRAS if x not in ("all", "dev"))) - CORE
+    commands = [*WORK.values(), *(command for command, _, _ in END.values())]
+    done = subprocess.run(
+        [sys.executable, "-c", CORE_ONLY, json.dumps(sorted(missing)), json.dumps(commands)],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        encoding="utf-8",
+        timeout=200,
+    )
+    assert done.returncode == 0, done.stderr
+    return dict(zip([*WORK, *END], map(json.loads, done.stdout.splitlines()), strict=True))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", WORK)
+def test_core_alone_does_the_work(core_only, name):
+    assert core_only[name]["status"] == 0, core_only[name]["err"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", END)
+def test_missing_extra_is_a_sentence(core_only, name):
+    done, (_, need, extra) = core_only[name], END[name]
+    assert done["status"] == 2 and done["out"] == ""
+    assert done["err"] == f"capsnet: {need}; run: pip install 'capsnet[{extra}]'.\n"
+
+
+@pytest.mark.parametrize(
+    ("part", "package"),
+    [("figures", "matplotlib"), ("experiments", "scipy"), ("web", "uvicorn")],
+)
+def test_missing_extra_from_python(part, package, monkeypatch):
+    for name in [x for x in sys.modules if x.startswith(f"capsnet.{part}")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(MissingExtra, match=rf"pip install 'capsnet\[{FOLDERS[part]}\]'"):
+        import_module(f"capsnet.{part}")
+
+
+def test_missing_extra_is_an_error_of_imports_and_of_users():
+    refused = pytest.raises(ImportError, match=r"^It needs that; run: pip install 'capsnet\[x\]'")
+    with refused as error, needs("It needs that", extra="x"):
+        import_module("no_such_package")
+    assert isinstance(error.value, UserError)
+    assert isinstance(error.value.__cause__, ModuleNotFoundError)
+
+
+def test_other_errors_are_left_alone_where_an_extra_is_needed():
+    with pytest.raises(KeyError), needs("It needs that", extra="x"):
+        raise KeyError
+
+
+@pytest.mark.slow
+def test_wheel_holds_what_the_package_needs_and_no_more(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        files = {name for name in archive.namelist() if ".dist-info/" not in name}
+        metadata = archive.read(f"capsnet-{capsnet.__version__}.dist-info/METADATA").decode()
+        licences = [x for x in archive.namelist() if ".dist-info/licenses/" in x]
+    tracked = subprocess.run(
+        ["git", "ls-files", "capsnet"], cwd=ROOT, capture_output=True, encoding="utf-8", check=True
+    )
+    assert files == {*tracked.stdout.splitlines()}
+    for name in ("py.typed", "web/static/index.html", "ops/routing/README.md", "assets/digits.npz"):
+        assert f"capsnet/{name}" in files
+    assert "capsnet/assets/weights/capsnet_small.safetensors" in files
+    assert not [name for name in files if "test" in name]
+    assert f"\nVersion: {capsnet.__version__}\n" in metadata
+    assert "\nLicense-Expression: MIT AND CC-BY-SA-3.0\n" in metadata
+    assert [x.split("/licenses/")[1] for x in licences] == ["LICENSE", "capsnet/assets/LICENSE"]
+
+
+@pytest.mark.slow
+def test_installed_package_works_outside_its_source(installed, tmp_path):
+    def run(*arguments):
+        done = subprocess.run(
+            [sys.executable, *arguments],
+            cwd=tmp_path,
+            env=os.environ | {"PYTHONPATH": str(installed)},
+            capture_output=True,
+            encoding="utf-8",
+            timeout=100,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    where_from = run("-c", "import capsnet; print(capsnet.__file__)").strip()
+    assert Path(where_from) == installed / "capsnet" / "__init__.py"
+    assert run("-m", "capsnet", "--version") == f"capsnet {capsnet.__version__}\n"
+    weights = ["--weights", "capsnet_small", "--data", "digits", "--device", "cpu", "--json"]
+    result = json.loads(run("-m", "capsnet", "evaluate", *weights).splitlines()[-1])
+    assert result["num_images"] == 1000 and result["error_percent"] < 10
+
+
+def test_licence_of_every_asset_is_named():
+    assets = PACKAGE / "assets"
+    text = (assets / "LICENSE").read_text(encoding="utf-8")
+    for path in assets.rglob("*"):
+        if path.is_file() and path.name != "LICENSE":
+            named = path.relative_to(assets).as_posix()
+            assert named in text or f"{path.parent.name}/*{path.suffix}" in text
