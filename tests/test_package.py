@@ -26,7 +26,10 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 FOLDERS = {"web": "explorer", "figures": "figures", "experiments": "experiments"}
 LAZY = {"training/board.py": "tensorboard", "data/sets/affnist.py": "experiments"}
 WITH_TORCH = {"triton"}  # comes with torch's builds for CUDA; imported where a GPU is used
-DISTRIBUTIONS = {"PIL": "pillow"}  # whose name is not that of what is imported
+DISTRIBUTIONS = {
+    "PIL": "pillow",
+    "annotated_types": "annotated-types",
+}  # whose name is not that of what is imported
 
 
 def names(requirements):
