@@ -1,6 +1,7 @@
 """Routing alone: is the fast one right, and how fast is it beside the reference?"""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -8,6 +9,7 @@ from torch import Tensor
 
 from capsnet.bench.timing import Shown, ceilings, counted, measure
 from capsnet.ops import dynamic_routing
+from capsnet.ops.routing import Backend, why_not_fused
 
 J, E, D, NUM_ITERS = 10, 16, 8, 3  # the paper's class capsules
 
@@ -29,13 +31,18 @@ def inputs(batch: int, capsules: int, device: torch.device, dtype: torch.dtype) 
     ]
 
 
-def route(u: Tensor, W: Tensor, backend: Any) -> Tensor:
+def route(u: Tensor, W: Tensor, backend: Backend) -> Tensor:
     """Route as the paper does."""
     return dynamic_routing(u, W, NUM_ITERS, backend=backend)
 
 
+def fast_backend(u: Tensor, W: Tensor) -> Backend:
+    """Return what routes these without votes: the GPU kernels where they run, else plain torch."""
+    return "chunked" if why_not_fused(u, W) else "fused"
+
+
 def check(device: torch.device, dtype: torch.dtype) -> dict[str, float]:
-    """Return the errors of the fused routing over those of the reference in the same type.
+    """Return the errors of routing without votes over those of the reference in the same type.
 
     Errors are against the reference in fp64, relative, for v and the gradients of u and W. More
     than twice the reference's error for v, or three times for a gradient, is a WrongResult.
@@ -43,21 +50,22 @@ def check(device: torch.device, dtype: torch.dtype) -> dict[str, float]:
     u, W, dv = inputs(8, 1152, device, dtype)
     truth = _all(u.double(), W.double(), dv.double(), "reference")
     plain = _all(u, W, dv, "reference")
-    fused = _all(u, W, dv, "fused")
+    backend = fast_backend(u, W)
+    fast = _all(u, W, dv, backend)
     ratios = {}
-    for name, exact, ours, theirs in zip(("v", "du", "dW"), truth, fused, plain, strict=True):
+    for name, exact, ours, theirs in zip(("v", "du", "dW"), truth, fast, plain, strict=True):
         scale = exact.norm()
         err, allowed = ((x.double() - exact).norm() / scale for x in (ours, theirs))
         ratios[name] = float(err / allowed.clamp(min=1e-9))
         if not err <= (2 if name == "v" else 3) * allowed + 1e-6:
             raise WrongResult(
-                f"The fused routing is wrong on this device: the error of {name} is {err:.1e}, "
+                f"The {backend} routing is wrong on this device: the error of {name} is {err:.1e}, "
                 f"the reference's {allowed:.1e}; no time is printed."
             )
     return ratios
 
 
-def _all(u: Tensor, W: Tensor, dv: Tensor, backend: str) -> tuple[Tensor, ...]:
+def _all(u: Tensor, W: Tensor, dv: Tensor, backend: Backend) -> tuple[Tensor, ...]:
     u, W = (x.detach().requires_grad_() for x in (u, W))
     v = route(u, W, backend)
     return v.detach(), *torch.autograd.grad(v, (u, W), dv)
@@ -96,9 +104,9 @@ def _rows(
     tell: Callable[[str], None],
 ) -> list[dict[str, Any]]:
     u, W, dv = inputs(batch, capsules, device, dtype)
+    backends: tuple[Backend, ...] = ("reference", fast_backend(u, W))
     variants: dict[str, Callable[..., Tensor]] = {
-        "reference": lambda u, W: route(u, W, "reference"),
-        "fused": lambda u, W: route(u, W, "fused"),
+        backend: partial(route, backend=backend) for backend in backends
     }
     if compiled:
         torch.compiler.reset()  # after eight sizes of one function it would give up silently

@@ -11,7 +11,7 @@ def draw_speed(result: dict[str, Any]) -> Figure:
     """Draw time and memory of routing against the batch size and the number of capsules."""
     figure = Figure(figsize=(9, 6.5), layout="constrained")
     axes = figure.subplots(2, 2, sharey="row")
-    colours = {"reference": RED, "compiled reference": ORANGE, "fused": BLUE}
+    colours = {"reference": RED, "compiled reference": ORANGE, "chunked": BLUE, "fused": BLUE}
     for column, against in enumerate(("batch", "capsules")):
         other = "capsules" if against == "batch" else "batch"
         fixed = min(row[other] for row in result["rows"])

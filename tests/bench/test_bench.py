@@ -16,7 +16,7 @@ CPU = torch.device("cpu")
 
 def test_routing_is_timed():
     result = bench_routing((2, 3), (8, 9), CPU, torch.float32, compiled=False)
-    assert {row["variant"] for row in result["rows"]} == {"reference", "fused"}
+    assert {row["variant"] for row in result["rows"]} == {"reference", "chunked"}
     assert len(result["rows"]) == 8
     assert all(row["forward_backward"]["median_ms"] > 0 for row in result["rows"])
     json.dumps(result)
@@ -28,9 +28,9 @@ def test_wrong_routing_gets_no_time(monkeypatch):
     monkeypatch.setattr(
         routing,
         "route",
-        lambda u, W, backend: exact(u, W, backend) * (1 + 0.01 * (backend == "fused")),
+        lambda u, W, backend: exact(u, W, backend) * (1 + 0.01 * (backend == "chunked")),
     )
-    with pytest.raises(WrongResult, match="no time is printed"):
+    with pytest.raises(WrongResult, match=r"chunked routing is wrong .*no time is printed"):
         run_bench("inference", CPU, (1,), (), None, None, None, None)
 
 
@@ -46,6 +46,14 @@ def test_plot_is_a_picture(tmp_path):
     result = bench_routing((2, 3), (8,), CPU, torch.float32, compiled=False)
     save_figure(draw_speed(result), tmp_path / "plot.png")
     assert Image.open(tmp_path / "plot.png").size[0] > 500
+
+
+def test_plot_draws_what_was_called_fused_before_it_was_chunked():
+    result = bench_routing((2, 3), (8,), CPU, torch.float32, compiled=False)
+    for row in result["rows"]:
+        row["variant"] = row["variant"].replace("chunked", "fused")
+    labels = [line.get_label() for line in draw_speed(result).axes[0].get_lines()]
+    assert labels == ["reference", "fused"]
 
 
 def test_peer_is_timed_beside_ours(tmp_path):

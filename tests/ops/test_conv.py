@@ -167,6 +167,20 @@ def check_operators() -> None:
         torch.library.opcheck(op, arguments, test_utils=tests)
 
 
+def check_second_gradient(case: Case) -> None:
+    """The gradient of a gradient is that of F.conv2d: exact, not silently a part of it."""
+    results = []
+    for function, dtype in ((conv2d, HALF), (plain, torch.float64)):
+        leaves = [t if t is None else t.to(dtype) for t in inputs(case, HALF)]
+        wanted = [t.requires_grad_() for t in leaves[case.narrow :] if t is not None]
+        loss = function(*leaves, case.stride, case.relu, case.padding).square().mean()
+        grads = torch.autograd.grad(loss, wanted, create_graph=True)
+        again = loss + sum(g.square().sum() for g in grads)
+        results.append([*grads, *torch.autograd.grad(again, wanted)])
+    for ours, exact in zip(*results, strict=True):
+        assert (ours - exact).norm() <= 0.02 * exact.norm()
+
+
 def test_in_interpreter(pass_in_interpreter) -> None:
     pass_in_interpreter()
 
@@ -175,6 +189,13 @@ def test_in_interpreter(pass_in_interpreter) -> None:
 @pytest.mark.parametrize("case", SMALL)
 def test_interpreted_equals_torch(case: Case) -> None:
     check(case, torch.float16)
+
+
+@interpreted
+@pytest.mark.parametrize("case", [SMALL[0], SMALL[3], SMALL[7]])
+def test_interpreted_second_gradient(case: Case) -> None:
+    assert conv._kind(*inputs(case, HALF)[:2], case.padding, HALF) != "torch"
+    check_second_gradient(case)
 
 
 @interpreted
@@ -232,6 +253,13 @@ def test_equals_torch(case: Case) -> None:
 @pytest.mark.parametrize("case", [SMALL[0], SMALL[3]])
 def test_equals_torch_in_fp16(case: Case) -> None:
     check(case, torch.float16)
+
+
+@pytest.mark.gpu
+@gpu
+@pytest.mark.parametrize("case", [SMALL[0], SMALL[3], SMALL[7]])
+def test_second_gradient(case: Case) -> None:
+    check_second_gradient(case)
 
 
 @pytest.mark.gpu
@@ -342,3 +370,45 @@ def test_unfolded_memory_is_shared_by_evaluation_and_training(monkeypatch) -> No
     monkeypatch.setattr(unfolded, "PIECE_BYTES", 1 << 10)
     conv2d(torch.randn(5, 64, 20, 20).bfloat16(), weight)
     assert unfolded._kept.room.numel() == 4 * 6 * 6 * 9 * 64  # a piece too large is not kept
+
+
+def test_unfolded_gradient_of_the_gradient_is_exact() -> None:
+    case = Case(3, 64, 9, 8, 16, 5, 2)
+    assert conv._kind(*inputs(case, torch.bfloat16)[:2], 0, torch.bfloat16) == "unfolded"
+    check_second_gradient(case)
+
+
+def test_unfolded_operators_are_registered_properly() -> None:
+    x, weight, _ = inputs(Case(2, 64, 7, 6, 8, 3, 2), torch.bfloat16)
+    x = x.to(memory_format=torch.channels_last)
+    tests = ("test_schema", "test_autograd_registration", "test_faketensor")
+    leaves = (x.requires_grad_(), weight.float().requires_grad_(), weight)
+    torch.library.opcheck(unfolded.unfolded_forward, (*leaves, 2), test_utils=tests)
+    dy = torch.randn(2, 8, 3, 2).bfloat16()
+    arguments = (dy, x.detach(), [3, 3], 2, torch.float32)
+    torch.library.opcheck(unfolded.unfolded_wgrad, arguments, test_utils=tests)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_transforms_exports_and_compiles(dtype: torch.dtype) -> None:
+    """Only what torch itself can transform and export is in the way, in half precision too."""
+    x, weight, bias = inputs(Case(3, 64, 7, 6, 8, 3), dtype)
+
+    class Layer(torch.nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return conv2d(x, weight, bias, 2, relu=True)
+
+    y = plain(x, weight, bias, 2, True)
+    close = partial(torch.testing.assert_close, atol=0.1, rtol=0.02)
+    close(torch.func.vmap(lambda image: Layer()(image[None])[0])(x), y)
+    loss = lambda weight: conv2d(x, weight, bias, 2).square().sum()  # noqa: E731
+    leaf = weight.clone().requires_grad_()
+    close(torch.func.grad(loss)(weight), torch.autograd.grad(loss(leaf), leaf)[0], atol=1.0)
+    exported = torch.export.export(
+        Layer(), (x,), dynamic_shapes=({0: torch.export.Dim("N", min=2)},)
+    )
+    close(exported.module()(x[:2]), y[:2])
+    assert not any("capsnet" in str(node.target) for node in exported.graph.nodes)
+    close(torch.jit.trace(Layer(), x)(x[:2]), y[:2])
+    compiled = torch.compile(loss, fullgraph=True, backend="aot_eager")
+    close(*(torch.autograd.grad(f(leaf), leaf)[0] for f in (compiled, loss)), atol=1.0)

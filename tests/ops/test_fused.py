@@ -12,7 +12,9 @@ import torch
 from machine import DEVICE, gpu, interpreted
 from torch import Tensor
 
-from capsnet.ops.routing.reference import route_votes, transform
+from capsnet.errors import UserError
+from capsnet.ops import dynamic_routing
+from capsnet.ops.routing.reference import route_reference
 
 pytest.importorskip("triton", reason="the fused routing needs Triton")
 
@@ -72,16 +74,12 @@ def run(route, case: Case, tensors, dtype: torch.dtype) -> list[Tensor]:
     return [v.detach(), *(x.grad for x in leaves if x is not None)]
 
 
-def reference(u, W, num_iters, bias, gradient, leaky) -> Tensor:
-    return route_votes(transform(u, W), num_iters, bias, gradient, leaky)
-
-
 def check(case: Case, dtype: torch.dtype) -> None:
     from capsnet.ops.routing.fused import route_fused
 
     tensors = inputs(case, dtype)
-    truth = run(reference, case, tensors, torch.float64)
-    plain = run(reference, case, tensors, dtype)
+    truth = run(route_reference, case, tensors, torch.float64)
+    plain = run(route_reference, case, tensors, dtype)
     fused = run(route_fused, case, tensors, dtype)
     again = run(route_fused, case, tensors, dtype)
     for name, t, p, f, a in zip(
@@ -126,6 +124,23 @@ def test_interpreted_operators_are_registered_properly() -> None:
 @interpreted
 def test_interpreted_autocast() -> None:
     check_autocast(torch.float16)
+
+
+@interpreted
+def test_interpreted_is_alike() -> None:
+    check_second_gradient()
+    check_sizes_of_zero()
+    check_dtypes()
+    check_refusals()
+
+
+@pytest.mark.gpu
+@gpu
+def test_is_alike() -> None:
+    check_second_gradient()
+    check_sizes_of_zero()
+    check_dtypes()
+    check_refusals()
 
 
 @pytest.mark.gpu
@@ -257,3 +272,54 @@ def check_autocast(dtype: torch.dtype) -> None:
     v.float().sum().backward()
     assert W.grad is not None and W.grad.dtype == torch.float32
     assert torch.equal(v, route_fused(u.to(dtype), W, 3, bias, "full", False))
+
+
+def check_second_gradient() -> None:
+    """The gradient of a gradient is that of the reference: exact, not silently a part of it."""
+    for case in (Case(), Case(N=2, J=2, gradient="last", leaky=True, bias=False)):
+        results = []
+        for backend in ("reference", "fused"):
+            leaves = [x for x in inputs(case, torch.float32)[:3] if x is not None]
+            u, W, *bias = (x.requires_grad_() for x in leaves)
+            options = {"gradient": case.gradient, "leaky": case.leaky, "backend": backend}
+            v = dynamic_routing(u, W, bias=bias[0] if bias else None, **options)
+            loss = v.sum()
+            (du,) = torch.autograd.grad(loss, u, create_graph=True)
+            again = torch.autograd.grad(loss + du.square().sum(), leaves)
+            results.append((du, *again))
+        for expected, found in zip(*results, strict=True):
+            torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+
+
+def check_sizes_of_zero() -> None:
+    for empty in "NIJED":
+        u, W, bias, _ = inputs(Case()._replace(**{empty: 0}), torch.float32)
+        v = dynamic_routing(u.requires_grad_(), W.requires_grad_(), bias=bias, backend="fused")
+        v.sum().backward()
+        assert torch.equal(v, dynamic_routing(u, W, bias=bias, backend="reference"))
+        assert (u.grad == 0).all() and (W.grad == 0).all()
+
+
+def check_dtypes() -> None:
+    """The result has the dtype of u, and each gradient that of its tensor."""
+    narrow = (torch.float16, torch.float32)
+    for dtype, other in product(narrow, (*narrow, torch.float64)):
+        tensors, kinds = inputs(Case(N=2, J=2), torch.float32)[:3], (dtype, other, other)
+        leaves = [x.to(t).requires_grad_() for x, t in zip(tensors, kinds, strict=True)]
+        results = []
+        for backend in ("reference", "fused"):
+            v = dynamic_routing(*leaves[:2], bias=leaves[2], backend=backend)
+            results.append((v, *torch.autograd.grad(v.float().sum(), leaves)))
+            assert [x.dtype for x in results[-1]] == [dtype, dtype, other, other]
+        for expected, found in zip(*results, strict=True):
+            torch.testing.assert_close(found, expected, atol=0.01, rtol=0.02)
+
+
+def check_refusals() -> None:
+    u, W, _, _ = inputs(Case(), torch.float64)
+    with pytest.raises(UserError, match=r"takes fp32, bf16 and fp16, .*use 'auto' or 'chunked'"):
+        dynamic_routing(u, W, backend="fused")
+    u, W, _, _ = inputs(Case(D=33), torch.float32)
+    with pytest.raises(UserError, match="at most 32 numbers"):
+        dynamic_routing(u, W, backend="fused")
+    dynamic_routing(u, W, backend="auto")

@@ -66,6 +66,27 @@ def test_spread_by_hand():
     assert spread_loss(a, torch.tensor([0]), margin=0.3).item() == pytest.approx(0.04)
 
 
+def test_defaults_by_hand():
+    # Far from every margin, so that each default counts by itself:
+    # margin: (0.9 - 0.2)^2 + 0.5 (0.7 - 0.1)^2 = 0.49 + 0.18; spread: (0.9 - (0.2 - 0.7))^2 = 1.96.
+    lengths, labels = torch.tensor([[0.2, 0.7]], dtype=torch.float64), torch.tensor([0])
+    assert margin_loss(lengths, labels).item() == pytest.approx(0.67, rel=1e-9)
+    present, absent = torch.tensor([[1, 1]]), torch.tensor([[0, 0]])
+    assert margin_loss(lengths, present).item() == pytest.approx(0.49 + 0.04, rel=1e-9)
+    assert margin_loss(lengths, absent).item() == pytest.approx(0.5 * (0.01 + 0.36), rel=1e-9)
+    assert spread_loss(lengths, labels).item() == pytest.approx(1.96, rel=1e-9)
+
+
+@pytest.mark.parametrize("loss", [margin_loss, spread_loss])
+def test_losses_are_transformed(loss):
+    lengths, labels = torch.rand(6, 5), torch.arange(6) % 5
+    each = torch.func.vmap(lambda a, t: loss(a[None], t[None]))(lengths, labels)
+    torch.testing.assert_close(each.mean(), loss(lengths, labels))
+    lengths.requires_grad_()
+    (expected,) = torch.autograd.grad(loss(lengths, labels), lengths)
+    torch.testing.assert_close(torch.func.grad(loss)(lengths.detach(), labels), expected)
+
+
 def test_reconstruction_sums_pixels_and_averages_images():
     pixels, images = torch.zeros(2, 1, 3, 3), torch.ones(2, 1, 3, 3)
     images[1] = 0.5

@@ -6,6 +6,7 @@ There is no input gradient: this is for the first layer. Bias and ReLU are part 
 over y; the ReLU's mask and the bias gradient are part of the one pass over dy.
 """
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -22,7 +23,9 @@ from capsnet.ops.conv.geometry import (
     divisor,
     shape_of,
 )
+from capsnet.ops.conv.reference import conv_reference
 from capsnet.ops.gpu import processors
+from capsnet.ops.plain import needs_plain_backward, plain_gradients
 
 BLOCK_K = 32
 IMAGES = 128  # xt is padded to a multiple, so that tiles need no mask
@@ -162,16 +165,24 @@ def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> N
     x, weight, _, bias, ctx.stride, ctx.relu = inputs
     y, xt = output
     ctx.set_materialize_grads(False)
-    ctx.save_for_backward(xt, y if ctx.relu else None)
-    ctx.size, ctx.dtype = [*x.shape[1:], *weight.shape[2:]], weight.dtype
-    ctx.bias_dtype = None if bias is None else bias.dtype
+    ctx.save_for_backward(weight, bias, xt, y if ctx.relu else None)
+    ctx.size = list(x.shape[1:])
 
 
-def _backward(ctx: Any, dy: Tensor, _: Tensor | None) -> tuple[Tensor | None, ...]:
-    xt, y = ctx.saved_tensors
-    dw, db = conv_narrow_wgrad(dy, y, xt, ctx.size, ctx.stride)
-    dbias = None if ctx.bias_dtype is None else db.to(ctx.bias_dtype)
-    return None, dw.to(ctx.dtype), None, dbias, None, None
+def _backward(ctx: Any, dy: Tensor | None, _: Tensor | None) -> tuple[Tensor | None, ...]:
+    if dy is None:
+        return (None,) * 6
+    weight, bias, xt, y = ctx.saved_tensors
+    if needs_plain_backward():
+        x = xt[:-1, : len(dy)].t().reshape(len(dy), *ctx.size)
+        conv = partial(conv_reference, x, stride=ctx.stride, relu=ctx.relu)
+        needed = (ctx.needs_input_grad[1], ctx.needs_input_grad[3])
+        dw, dbias = plain_gradients(conv, (weight, bias), needed, dy)
+        return None, dw, None, dbias, None, None
+    size = [*ctx.size, *weight.shape[2:]]
+    dw, db = conv_narrow_wgrad(dy, y, xt, size, ctx.stride)
+    dbias = None if bias is None else db.to(bias.dtype)
+    return None, dw.to(weight.dtype), None, dbias, None, None
 
 
 conv_narrow.register_autograd(_backward, setup_context=_save)

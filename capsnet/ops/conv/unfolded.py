@@ -8,11 +8,14 @@ does not. Half precision only: in fp32 the library's convolution was measured to
 """
 
 import threading
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
+
+from capsnet.ops.conv.reference import conv_reference
+from capsnet.ops.plain import needs_plain_backward, plain_gradients
 
 PIECE_BYTES = 64 << 20  # of unfolded input at a time
 
@@ -21,7 +24,8 @@ _kept = threading.local()  # each thread's memory for it: to ask for it anew cos
 
 def conv_unfolded(x: Tensor, weight: Tensor, stride: int) -> Tensor:
     """Return y [N, O, OH, OW], channels-last, of half x [N, C, H, W] and weight [O, C, KH, KW]."""
-    return _Conv.apply(x.contiguous(memory_format=torch.channels_last), weight, stride)
+    half = weight.detach().to(x.dtype)
+    return unfolded_forward(x.contiguous(memory_format=torch.channels_last), weight, half, stride)
 
 
 def _pieces(x: Tensor, kernel: tuple[int, int], stride: int) -> tuple[int, int, int]:
@@ -58,41 +62,66 @@ def _room(size: int, dtype: torch.dtype) -> Tensor:
     return room[:size]
 
 
-class _Conv(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, stride: int) -> Tensor:
-        half = weight.to(x.dtype)
-        ctx.save_for_backward(x, half)
-        ctx.stride, ctx.dtype = stride, weight.dtype
-        kernel = (weight.shape[2], weight.shape[3])
-        height, width, size = _pieces(x, kernel, stride)
-        matrix = half.permute(0, 2, 3, 1).reshape(len(half), -1).T
-        pieces = [_unfold(piece, kernel, stride) @ matrix for piece in x.split(size)]
-        y = pieces[0] if len(pieces) == 1 else torch.cat(pieces)
-        return y.view(len(x), height, width, len(half)).permute(0, 3, 1, 2)
+@torch.library.custom_op("capsnet::conv_unfolded", mutates_args=())
+def unfolded_forward(x: Tensor, weight: Tensor, half: Tensor, stride: int) -> Tensor:
+    """Return y of x in channels-last; half is what is multiplied, weight only gets the gradient."""
+    kernel = (weight.shape[2], weight.shape[3])
+    height, width, size = _pieces(x, kernel, stride)
+    matrix = half.permute(0, 2, 3, 1).reshape(len(half), -1).T
+    pieces = [_unfold(piece, kernel, stride) @ matrix for piece in x.split(size)]
+    y = pieces[0] if len(pieces) == 1 else torch.cat(pieces)
+    return y.view(len(x), height, width, len(half)).permute(0, 3, 1, 2)
 
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        x, half = ctx.saved_tensors
-        O, C, KH, KW = half.shape
-        kernel = (KH, KW)
-        dy, stride = grads[0], ctx.stride
-        dx = dweight = None
-        if ctx.needs_input_grad[0]:
-            # For this pass the library's own is the best known.
-            dx = torch.ops.aten.convolution_backward(
-                dy, x, half, None, [stride] * 2, [0, 0], [1, 1], False, [0, 0], 1,
-                [True, False, False],
-            )[0]  # fmt: skip
-        if ctx.needs_input_grad[1]:
-            size = _pieces(x, kernel, stride)[2]
-            products = (
-                dy_piece.permute(0, 2, 3, 1).reshape(-1, O).T @ _unfold(piece, kernel, stride)
-                for piece, dy_piece in zip(x.split(size), dy.split(size), strict=True)
-            )
-            product = next(products).to(ctx.dtype)
-            for more in products:
-                product += more
-            dweight = product.view(O, KH, KW, C).permute(0, 3, 1, 2)
-        return dx, dweight, None
+
+@unfolded_forward.register_fake
+def _(x: Tensor, weight: Tensor, half: Tensor, stride: int) -> Tensor:
+    height, width, _ = _pieces(x, (weight.shape[2], weight.shape[3]), stride)
+    return x.new_empty(len(x), height, width, len(weight)).permute(0, 3, 1, 2)
+
+
+@torch.library.custom_op("capsnet::conv_unfolded_wgrad", mutates_args=())
+def unfolded_wgrad(
+    dy: Tensor, x: Tensor, kernel: list[int], stride: int, dtype: torch.dtype
+) -> Tensor:
+    """Return dweight [O, C, KH, KW] in `dtype`, channels-last; pieces are added up in it."""
+    O, C, (KH, KW) = dy.shape[1], x.shape[1], kernel
+    size = _pieces(x, (KH, KW), stride)[2]
+    products = (
+        dy_piece.permute(0, 2, 3, 1).reshape(-1, O).T @ _unfold(piece, (KH, KW), stride)
+        for piece, dy_piece in zip(x.split(size), dy.split(size), strict=True)
+    )
+    product = next(products).to(dtype)
+    for more in products:
+        product += more
+    return product.view(O, KH, KW, C).permute(0, 3, 1, 2)
+
+
+@unfolded_wgrad.register_fake
+def _(dy: Tensor, x: Tensor, kernel: list[int], stride: int, dtype: torch.dtype) -> Tensor:
+    return x.new_empty(dy.shape[1], *kernel, x.shape[1], dtype=dtype).permute(0, 3, 1, 2)
+
+
+def _save(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    ctx.stride = inputs[3]
+    ctx.save_for_backward(*inputs[:3])
+
+
+def _backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:
+    x, weight, half = ctx.saved_tensors
+    stride, needed = ctx.stride, ctx.needs_input_grad[:2]
+    if needs_plain_backward():
+        conv = partial(conv_reference, bias=None, stride=stride, relu=False)
+        return *plain_gradients(conv, (x, weight), needed, dy), None, None
+    dx = dweight = None
+    if needed[0]:
+        # For this pass the library's own is the best known.
+        dx = torch.ops.aten.convolution_backward(
+            dy, x, half, None, [stride] * 2, [0, 0], [1, 1], False, [0, 0], 1,
+            [True, False, False],
+        )[0]  # fmt: skip
+    if needed[1]:
+        dweight = unfolded_wgrad(dy, x, list(weight.shape[2:]), stride, weight.dtype)
+    return dx, dweight, None, None
+
+
+unfolded_forward.register_autograd(_backward, setup_context=_save)

@@ -7,7 +7,7 @@ The kernels (kernels_wide.py) are matrix products over images at a fixed positio
 how they share out the chip.
 """
 
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import torch
@@ -24,7 +24,9 @@ from capsnet.ops.conv.geometry import (
     divisor,
     shape_of,
 )
+from capsnet.ops.conv.reference import conv_reference
 from capsnet.ops.gpu import processors
+from capsnet.ops.plain import needs_plain_backward, plain_gradients
 
 REDUCE_ROWS = 8  # of a tile that one program sums over its pieces
 SUM_ROWS = 128  # of dy that one program sums for the bias gradient
@@ -233,22 +235,27 @@ def _(dy: Tensor, x: Tensor, kernel: list[int], stride: int) -> tuple[Tensor, Te
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
     x, weight, padded, packed, bias, ctx.stride, ctx.relu = inputs
-    ctx.save_for_backward(padded, packed, output if ctx.relu else None)
-    ctx.size, ctx.dtype = [*x.shape[1:], *weight.shape[2:]], weight.dtype
+    ctx.save_for_backward(x, weight, bias, padded, packed, output if ctx.relu else None)
     ctx.padding = (padded.shape[2] - x.shape[2]) // 2
-    ctx.bias_dtype = None if bias is None else bias.dtype
 
 
 def _backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:
-    padded, packed, y = ctx.saved_tensors
+    x, weight, bias, padded, packed, y = ctx.saved_tensors
+    needs_x, needs_weight, _, _, needs_bias = ctx.needs_input_grad[:5]
+    if needs_plain_backward():
+        conv = partial(conv_reference, stride=ctx.stride, relu=ctx.relu, padding=ctx.padding)
+        needed = (needs_x, needs_weight, needs_bias)
+        dx, dw, db = plain_gradients(conv, (x, weight, bias), needed, dy)
+        return dx, dw, None, None, db, None, None
     if ctx.relu:
         dy = torch.ops.aten.threshold_backward(dy, y, 0)
     dx = dw = db = None
-    if ctx.needs_input_grad[0]:
-        dx = conv_wide_dgrad(dy, packed, ctx.size, ctx.stride, ctx.padding)
-    if any(ctx.needs_input_grad[1:]):
-        dw, db = conv_wide_wgrad(dy, padded, ctx.size[3:], ctx.stride)
-        dw, db = dw.to(ctx.dtype), None if ctx.bias_dtype is None else db.to(ctx.bias_dtype)
+    if needs_x:
+        size = [*x.shape[1:], *weight.shape[2:]]
+        dx = conv_wide_dgrad(dy, packed, size, ctx.stride, ctx.padding)
+    if needs_weight or needs_bias:
+        dw, db = conv_wide_wgrad(dy, padded, list(weight.shape[2:]), ctx.stride)
+        dw, db = dw.to(weight.dtype), None if bias is None else db.to(bias.dtype)
     return dx, dw, None, None, db, None, None
 
 

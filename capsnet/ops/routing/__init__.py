@@ -6,19 +6,26 @@ reference.py is Procedure 1 as the paper writes it. fused.py (GPU kernels) and c
 torch) compute the same function and gradient without ever forming the votes (README.md).
 """
 
-from typing import Literal
+from typing import Literal, get_args
 
 from torch import Tensor
 
 from capsnet.errors import UserError
-from capsnet.ops.gpu import TRITON
+from capsnet.ops.gpu import INTERPRETED, TRITON
+from capsnet.ops.plain import needs_plain
 from capsnet.ops.routing.chunked import route_chunked
-from capsnet.ops.routing.reference import RoutingTrace, route_votes, trace_votes, transform
+from capsnet.ops.routing.reference import (
+    RoutingTrace,
+    route_reference,
+    route_votes,
+    trace_votes,
+    transform,
+)
 
 __all__ = ["RoutingTrace", "dynamic_routing", "dynamic_routing_votes", "routing_trace"]
 
 Gradient = Literal["full", "last"]
-Backend = Literal["auto", "reference", "fused"]
+Backend = Literal["auto", "reference", "chunked", "fused"]
 
 
 def dynamic_routing(
@@ -31,24 +38,42 @@ def dynamic_routing(
     leaky: bool = False,
     backend: Backend = "auto",
 ) -> Tensor:
-    """Return v [N, J, E] routed from u [N, I, D] through W [I, J, E, D] (Procedure 1).
+    """Return v, the upper capsules that the lower ones u agree on (Procedure 1).
 
-    bias [J, E] is added to s in every iteration. gradient="last" cuts the gradient in all but
-    the last iteration. leaky gives each lower capsule one more parent, which is dropped.
-    backend "reference" stores the votes, "fused" never does; "auto" takes the fastest.
+    c_i = softmax_j(b_i), s_j = sum_i c_ij u_hat_ij, v_j = squash(s_j), b_ij += u_hat_ij . v_j,
+    num_iters times from b = 0, with the votes u_hat_ij = W_ij u_i.
+
+    Args:
+        u: lower capsules [N, I, D].
+        W: transformations [I, J, E, D], of any dtype.
+        num_iters: iterations, at least 1.
+        bias: [J, E], added to s in every iteration.
+        gradient: "full", or "last" to cut the gradient in all but the last iteration.
+        leaky: give each lower capsule one more parent, which is dropped.
+        backend: what runs. "reference" stores the votes; "chunked" never does, in plain torch;
+            "fused" neither, in Triton kernels on a GPU, and is refused where they cannot run.
+            "auto" takes the fastest that can: "fused", else "chunked" on a CPU and "reference" on
+            a GPU; "reference" also wherever torch looks at the operations themselves: torch.func,
+            torch.export, torch.jit.trace.
+
+    Returns:
+        v [N, J, E] in the dtype of u; under autocast "reference" and "fused" give autocast's.
+
+    Example:
+        >>> u, W = torch.rand(32, 1152, 8), 0.1 * torch.randn(1152, 10, 16, 8)
+        >>> dynamic_routing(u, W, num_iters=3).shape
+        torch.Size([32, 10, 16])
     """
     _check(num_iters, gradient)
     _check_shapes(u, W)
     _check_bias(bias, *W.shape[1:3])
-    if backend not in ("auto", "reference", "fused"):
-        raise UserError(f"backend must be 'auto', 'reference' or 'fused', not {backend!r}.")
-    if backend != "reference" and _has_kernels(u, W):
+    runs = _choose(backend, u, W)
+    if runs == "fused":
         from capsnet.ops.routing.fused import route_fused
 
         return route_fused(u, W, num_iters, bias, gradient, leaky)
-    if backend == "fused" or (backend == "auto" and not u.is_cuda):
-        return route_chunked(u, W, num_iters, bias, gradient, leaky)
-    return route_votes(transform(u, W), num_iters, bias, gradient, leaky)
+    route = route_chunked if runs == "chunked" else route_reference
+    return route(u, W, num_iters, bias, gradient, leaky)
 
 
 def dynamic_routing_votes(
@@ -59,7 +84,22 @@ def dynamic_routing_votes(
     gradient: Gradient = "full",
     leaky: bool = False,
 ) -> Tensor:
-    """Return v [N, J, E] routed from votes u_hat [N, I, J, E] that come from elsewhere."""
+    """Return `dynamic_routing` of votes that come from elsewhere than from a W.
+
+    Args:
+        u_hat: votes [N, I, J, E] of every lower capsule i for every upper capsule j.
+        num_iters: iterations, at least 1.
+        bias: [J, E], added to s in every iteration.
+        gradient: "full", or "last" to cut the gradient in all but the last iteration.
+        leaky: give each lower capsule one more parent, which is dropped.
+
+    Returns:
+        v [N, J, E] in the dtype of u_hat.
+
+    Example:
+        >>> dynamic_routing_votes(torch.randn(32, 1152, 10, 16)).shape
+        torch.Size([32, 10, 16])
+    """
     _check(num_iters, gradient)
     if u_hat.dim() != 4:
         raise UserError(f"u_hat of shape {tuple(u_hat.shape)} must be [N, I, J, E].")
@@ -75,20 +115,62 @@ def routing_trace(
     bias: Tensor | None = None,
     leaky: bool = False,
 ) -> RoutingTrace:
-    """Return u_hat and b, c, s, v of every iteration of `dynamic_routing`, to look inside."""
+    """Return what `dynamic_routing` computes on its way, to look inside.
+
+    Args:
+        u: lower capsules [N, I, D].
+        W: transformations [I, J, E, D], of any dtype.
+        num_iters: iterations R, at least 1.
+        bias: [J, E], added to s in every iteration.
+        leaky: give each lower capsule one more parent, which is dropped.
+
+    Returns:
+        The votes u_hat [N, I, J, E], and b, c [R, N, I, J], s, v [R, N, J, E] of every iteration,
+        in the dtype of u; b is what an iteration started from.
+
+    Example:
+        >>> trace = routing_trace(torch.rand(2, 5, 8), torch.rand(5, 3, 16, 8), num_iters=3)
+        >>> trace.c[-1].sum(dim=-1).allclose(torch.ones(2, 5))  # every i is shared out among the j
+        True
+    """
     _check(num_iters, "full")
     _check_shapes(u, W)
     _check_bias(bias, *W.shape[1:3])
     return trace_votes(transform(u, W), num_iters, bias, leaky)
 
 
-def _has_kernels(u: Tensor, W: Tensor) -> bool:
-    """Return whether the GPU kernels can route these; Triton is imported only to find out."""
-    if not (u.is_cuda and TRITON):
-        return False
-    from capsnet.ops.routing.fused import fused_available
+def why_not_fused(u: Tensor, W: Tensor) -> str | None:
+    """Return why the GPU kernels cannot route these, or None; Triton is imported to find out."""
+    if not (u.is_cuda or INTERPRETED):
+        return f"runs on a GPU, and u is on {u.device}"
+    if not TRITON:
+        return "needs Triton and torch 2.8 or newer"
+    from capsnet.ops.routing import fused
 
-    return fused_available(u, W)
+    return fused.why_not_fused(u, W)
+
+
+def _choose(backend: Backend, u: Tensor, W: Tensor) -> Literal["reference", "chunked", "fused"]:
+    """Return which implementation runs."""
+    if backend not in get_args(Backend):
+        raise UserError(
+            f"backend must be 'auto', 'reference', 'chunked' or 'fused', not {backend!r}."
+        )
+    plain = needs_plain()
+    if plain and backend in ("chunked", "fused"):
+        raise UserError(
+            f"backend='{backend}' cannot be transformed, traced or exported; "
+            "use 'auto' or 'reference' there."
+        )
+    if backend == "fused" and (why := why_not_fused(u, W)):
+        raise UserError(f"backend='fused' {why}; use 'auto' or 'chunked'.")
+    if plain or backend == "reference" or 0 in (*u.shape, *W.shape):
+        return "reference"
+    if backend != "auto":
+        return backend
+    if not u.is_cuda:
+        return "chunked"
+    return "reference" if why_not_fused(u, W) else "fused"
 
 
 def _check(num_iters: int, gradient: str) -> None:
@@ -101,6 +183,8 @@ def _check(num_iters: int, gradient: str) -> None:
 def _check_shapes(u: Tensor, W: Tensor) -> None:
     if W.dim() != 4:
         raise UserError(f"W of shape {tuple(W.shape)} must be [I, J, E, D].")
+    if not u.is_floating_point():
+        raise UserError(f"u of type {u.dtype} cannot be routed; give floating-point numbers.")
     I, D = W.shape[0], W.shape[3]
     if u.dim() != 3 or u.shape[1:] != (I, D):
         raise UserError(

@@ -5,6 +5,7 @@ u instead (README.md in this folder):
   logits  b_ij = u_hat_ij . A_j     = u_i . (W_ij^T A_j),   A = sum of the v so far
   sum     s_j  = sum_i c_ij u_hat_ij = sum_(i,d) (c_ij u_id) W_ij,d
 so each pass over i is two batched matrix products and a softmax, and A [N, J, E] is its state.
+Forward and backward are operators of their own, so that torch.compile does not look inside.
 """
 
 from collections.abc import Iterator
@@ -12,9 +13,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
-from capsnet.ops.squash import squash
+from capsnet.ops.plain import needs_plain_backward, plain_gradients
+from capsnet.ops.routing.reference import route_reference
+from capsnet.ops.squash import squash, squash_gradient
 
 CHUNK_ELEMENTS = 1 << 18  # J * N * i * D in a chunk: one megabyte in fp32, the size of an L2.
 
@@ -22,13 +24,17 @@ CHUNK_ELEMENTS = 1 << 18  # J * N * i * D in a chunk: one megabyte in fp32, the 
 def route_chunked(
     u: Tensor, W: Tensor, num_iters: int, bias: Tensor | None, gradient: str, leaky: bool
 ) -> Tensor:
-    """Return v [N, J, E] of u [N, I, D] and W [I, J, E, D]; the same function as `route_votes`."""
+    """Return v [N, J, E] of u [N, I, D] and W [I, J, E, D]; the same function as `route_reference`.
+
+    Half precision is routed in fp32, and autocast changes nothing.
+    """
     dtype = u.dtype
     if dtype in (torch.float16, torch.bfloat16):
         u = u.float()
-    with torch.autocast(u.device.type, enabled=False):
-        v = _Route.apply(u, W.to(u.dtype), bias, num_iters, gradient == "full", leaky)
-    return v.to(dtype)
+    bias = None if bias is None else bias.to(u.dtype)
+    return chunked_forward(u, W.to(u.dtype), bias, num_iters, gradient == "full", leaky)[0].to(
+        dtype
+    )
 
 
 class _Chunks:
@@ -70,16 +76,18 @@ def _couple(b: Tensor, leaky: bool) -> Tensor:
     return b.softmax(dim=0)
 
 
-class _Route(torch.autograd.Function):
-    @staticmethod
-    def forward(
-        ctx: Any, u: Tensor, W: Tensor, bias: Tensor | None, num_iters: int, full: bool, leaky: bool
-    ) -> Tensor:
-        N, J, E = u.shape[0], *W.shape[1:3]
+@torch.library.custom_op("capsnet::chunked_forward", mutates_args=())
+def chunked_forward(
+    u: Tensor, W: Tensor, bias: Tensor | None, num_iters: int, full: bool, leaky: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return v, and for the backward pass A before and s of each iteration, [R, J, N, E]."""
+    N, J, E = u.shape[0], *W.shape[1:3]
+    states: list[Tensor] = []
+    sums: list[Tensor] = []
+    A = u.new_zeros(J, N, E)
+    # Of all products here and in the backward pass autocast would round one, that of t == 0.
+    with torch.autocast(u.device.type, enabled=False):
         chunks = _Chunks(u, W, sides=1)
-        states: list[Tensor] = []  # A [J, N, E] before each iteration
-        sums: list[Tensor] = []  # s [J, N, E] of each iteration
-        A = u.new_zeros(J, N, E)
         for t in range(num_iters):
             s = torch.zeros_like(A)
             for uc, Wc in chunks:
@@ -96,51 +104,85 @@ class _Route(torch.autograd.Function):
             sums.append(s)
             v = squash(s)
             A = A + v
-        ctx.save_for_backward(u, W, torch.stack(states), torch.stack(sums))
-        ctx.full, ctx.leaky, ctx.has_bias = full, leaky, bias is not None
-        return v.transpose(0, 1).contiguous()
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        u, W, states, sums = ctx.saved_tensors
-        _, J, E, D = W.shape
-        chunks = _Chunks(u, W, sides=2)
-        du = [torch.zeros_like(uc) for uc in chunks.u]
-        dW = [torch.zeros_like(Wc) for Wc in chunks.W]
-        dbias = u.new_zeros(J, E)
-        dA = torch.zeros_like(sums[0])  # what the later iterations ask of v of this one
-        dv = grads[0].transpose(0, 1)
-        for t in reversed(range(len(sums))):
-            dS = _squash_backward(sums[t], dv)
-            dbias += dS.sum(dim=1)
-            pair = torch.stack([states[t], dS], dim=1)  # [J, 2, N, E]
-            for k, (uc, Wc) in enumerate(chunks):
-                if t == 0:
-                    flat, share = dS.transpose(1, 2).flatten(0, 1), 1 / (J + 1 if ctx.leaky else J)
-                    du[k].flatten(1).addmm_(flat.T, Wc.flatten(0, 1), alpha=share)
-                    dW[k].flatten(0, 1).addmm_(flat, uc.flatten(1), alpha=share)
-                    continue
-                Wa, dots = chunks.products(pair, uc, Wc)
-                b, dc = dots.unbind(dim=1)
-                c = _couple(b, ctx.leaky)
-                db = c * (dc - (c * dc).sum(dim=0)) if ctx.full else torch.zeros_like(c)
-                weights = torch.stack([db, c], dim=1)  # [J, 2, N, i]
-                x = chunks.weighted(weights, uc)
-                dW[k].baddbmm_(pair.flatten(1, 2).transpose(1, 2), x.flatten(1, 2))
-                du[k] += Wa.mul_(weights.unsqueeze(3)).sum(dim=(0, 1))
-                if ctx.full:
-                    dA.baddbmm_(x[:, 0], Wc.transpose(1, 2))
-            if not ctx.full:
-                break
-            dv = dA
-        du_all = torch.cat([x.permute(0, 2, 1) for x in du], dim=1)
-        dW_all = torch.cat([x.view(J, E, D, -1).permute(3, 0, 1, 2) for x in dW])
-        return du_all, dW_all, dbias if ctx.has_bias else None, None, None, None
+    return v.transpose(0, 1).contiguous(), torch.stack(states), torch.stack(sums)
 
 
-def _squash_backward(s: Tensor, dv: Tensor) -> Tensor:
-    """Return the gradient at s of squash(s) for dv at its output; zero where s is zero."""
-    with torch.enable_grad():
-        s = s.detach().requires_grad_()
-        return torch.autograd.grad(squash(s), s, dv)[0]
+@chunked_forward.register_fake
+def _(
+    u: Tensor, W: Tensor, bias: Tensor | None, num_iters: int, full: bool, leaky: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    N, J, E = u.shape[0], *W.shape[1:3]
+    states = u.new_empty(num_iters, J, N, E)
+    return u.new_empty(N, J, E), states, torch.empty_like(states)
+
+
+@torch.library.custom_op("capsnet::chunked_backward", mutates_args=())
+def chunked_backward(
+    dv: Tensor, u: Tensor, W: Tensor, states: Tensor, sums: Tensor, full: bool, leaky: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return du, dW and dbias."""
+    _, J, E, D = W.shape
+    chunks = _Chunks(u, W, sides=2)
+    du = [torch.zeros_like(uc) for uc in chunks.u]
+    dW = [torch.zeros_like(Wc) for Wc in chunks.W]
+    dbias = u.new_zeros(J, E)
+    dA = torch.zeros_like(sums[0])  # what the later iterations ask of v of this one
+    dv = dv.transpose(0, 1)
+    for t in reversed(range(len(sums))):
+        dS = squash_gradient(sums[t], dv)
+        dbias += dS.sum(dim=1)
+        pair = torch.stack([states[t], dS], dim=1)  # [J, 2, N, E]
+        for k, (uc, Wc) in enumerate(chunks):
+            if t == 0:
+                flat, share = dS.transpose(1, 2).flatten(0, 1), 1 / (J + 1 if leaky else J)
+                du[k].flatten(1).addmm_(flat.T, Wc.flatten(0, 1), alpha=share)
+                dW[k].flatten(0, 1).addmm_(flat, uc.flatten(1), alpha=share)
+                continue
+            Wa, dots = chunks.products(pair, uc, Wc)
+            b, dc = dots.unbind(dim=1)
+            c = _couple(b, leaky)
+            db = c * (dc - (c * dc).sum(dim=0)) if full else torch.zeros_like(c)
+            weights = torch.stack([db, c], dim=1)  # [J, 2, N, i]
+            x = chunks.weighted(weights, uc)
+            dW[k].baddbmm_(pair.flatten(1, 2).transpose(1, 2), x.flatten(1, 2))
+            du[k] += Wa.mul_(weights.unsqueeze(3)).sum(dim=(0, 1))
+            if full:
+                dA.baddbmm_(x[:, 0], Wc.transpose(1, 2))
+        if not full:
+            break
+        dv = dA
+    du_all = torch.cat([x.permute(0, 2, 1) for x in du], dim=1)
+    dW_all = torch.cat([x.view(J, E, D, -1).permute(3, 0, 1, 2) for x in dW])
+    return du_all, dW_all.contiguous(), dbias
+
+
+@chunked_backward.register_fake
+def _(
+    dv: Tensor, u: Tensor, W: Tensor, states: Tensor, sums: Tensor, full: bool, leaky: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    return u.new_empty(u.shape), W.new_empty(W.shape), u.new_empty(W.shape[1:3])
+
+
+def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+    u, W, bias, ctx.num_iters, ctx.full, ctx.leaky = inputs
+    ctx.set_materialize_grads(False)
+    ctx.save_for_backward(u, W, bias, *output[1:])
+
+
+def _backward(ctx: Any, dv: Tensor | None, *_: Tensor | None) -> tuple[Tensor | None, ...]:
+    if dv is None:
+        return (None,) * 6
+    u, W, bias, states, sums = ctx.saved_tensors
+    if needs_plain_backward():
+
+        def route(u: Tensor, W: Tensor, bias: Tensor | None) -> Tensor:
+            gradient = "full" if ctx.full else "last"
+            return route_reference(u, W, ctx.num_iters, bias, gradient, ctx.leaky)
+
+        found = plain_gradients(route, (u, W, bias), ctx.needs_input_grad[:3], dv)
+        return *found, None, None, None
+    du, dW, dbias = chunked_backward(dv, u, W, states, sums, ctx.full, ctx.leaky)
+    return du, dW, None if bias is None else dbias, None, None, None
+
+
+chunked_forward.register_autograd(_backward, setup_context=_save)

@@ -15,7 +15,9 @@ import triton
 from torch import Tensor
 
 from capsnet.ops.gpu import INTERPRETED, processors
+from capsnet.ops.plain import needs_plain_backward, plain_gradients
 from capsnet.ops.routing import kernels_bwd, kernels_fwd
+from capsnet.ops.routing.reference import route_reference
 
 MAX_SIZE = 32  # of a capsule, D or E: above it a tile does not fit the registers.
 HELD = 160  # numbers of s, parents times EP, that one program can hold for a sample.
@@ -66,13 +68,17 @@ class Layout(NamedTuple):
     blocks: int  # tiles that cover I
 
 
-def fused_available(u: Tensor, W: Tensor) -> bool:
-    """Return whether `route_fused` can run on these tensors."""
-    if u.dtype not in SHARED_MEMORY or W.dtype not in SHARED_MEMORY or 0 in (*u.shape, *W.shape):
-        return False
-    if max(W.shape[2:]) > MAX_SIZE or u.device != W.device:
-        return False
-    return INTERPRETED or (u.is_cuda and _shared_memory(u.device) >= SHARED_MEMORY[u.dtype])
+def why_not_fused(u: Tensor, W: Tensor) -> str | None:
+    """Return why `route_fused` cannot run on these tensors; None if it can."""
+    if u.dtype not in SHARED_MEMORY:
+        return f"takes fp32, bf16 and fp16, and u is {u.dtype}"
+    if max(W.shape[2:]) > MAX_SIZE:
+        return f"takes capsules of at most {MAX_SIZE} numbers, and W is {tuple(W.shape)}"
+    if u.device != W.device:
+        return f"needs u and W on one device, and they are on {u.device} and {W.device}"
+    if INTERPRETED or _shared_memory(u.device) >= SHARED_MEMORY[u.dtype]:
+        return None
+    return "needs a GPU with more shared memory, such as an A100 or an H100"
 
 
 def route_fused(
@@ -207,20 +213,27 @@ def _(
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-    u, W, bias, _, ctx.full, ctx.leaky = inputs
+    u, W, bias, ctx.num_iters, ctx.full, ctx.leaky = inputs
     ctx.set_materialize_grads(False)
-    ctx.save_for_backward(u, *output[1:])
-    ctx.W_shape, ctx.W_dtype = list(W.shape), W.dtype
-    ctx.bias_dtype = None if bias is None else bias.dtype
+    ctx.save_for_backward(u, W, bias, *output[1:])
 
 
-def _backward(ctx: Any, dv: Tensor, *_: Tensor | None) -> tuple[Tensor | None, ...]:
-    u, *saved = ctx.saved_tensors
-    J, E = ctx.W_shape[1:3]
-    du, dW, dsum = route_backward(dv, u, *saved, ctx.W_shape, ctx.W_dtype, ctx.full, ctx.leaky)
-    dbias = None
-    if ctx.bias_dtype is not None:
-        dbias = dsum[:, :J, :E].sum(0).to(ctx.bias_dtype)
+def _backward(ctx: Any, dv: Tensor | None, *_: Tensor | None) -> tuple[Tensor | None, ...]:
+    if dv is None:
+        return (None,) * 6
+    u, W, bias, *saved = ctx.saved_tensors
+    if needs_plain_backward():
+
+        def route(u: Tensor, W: Tensor, bias: Tensor | None) -> Tensor:
+            gradient = "full" if ctx.full else "last"
+            v = route_reference(u.float(), W, ctx.num_iters, bias, gradient, ctx.leaky)
+            return v.to(u.dtype)
+
+        found = plain_gradients(route, (u, W, bias), ctx.needs_input_grad[:3], dv)
+        return *found, None, None, None
+    J, E = W.shape[1:3]
+    du, dW, dsum = route_backward(dv, u, *saved, list(W.shape), W.dtype, ctx.full, ctx.leaky)
+    dbias = None if bias is None else dsum[:, :J, :E].sum(0).to(bias.dtype)
     return du, dW, dbias, None, None, None
 
 

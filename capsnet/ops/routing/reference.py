@@ -1,6 +1,6 @@
 """Procedure 1, written down as in the paper, with the votes stored: the truth for all others.
 
-v = route_votes(transform(u, W), num_iters=3)
+v = route_reference(u, W, 3, None, "full", False)
 """
 
 from typing import NamedTuple
@@ -13,20 +13,29 @@ from capsnet.ops.squash import squash
 
 
 class RoutingTrace(NamedTuple):
-    """What happened inside: the votes, and b, c, s, v stacked over the R iterations."""
+    """What happened inside: the votes, b, c, s, v stacked over the R iterations, and which routing.
+
+    Example:
+        >>> trace = routing_trace(torch.rand(2, 5, 8), torch.rand(5, 3, 16, 8), num_iters=3)
+        >>> trace.c.shape, trace.leaky
+        (torch.Size([3, 2, 5, 3]), False)
+    """
 
     u_hat: Tensor  # [N, I, J, E]
     b: Tensor  # [R, N, I, J], the logits each iteration started from
     c: Tensor  # [R, N, I, J]
     s: Tensor  # [R, N, J, E]
     v: Tensor  # [R, N, J, E]
-    leaky: bool = False
-    biased: bool = False
+    leaky: bool = False  # each lower capsule had one more parent, which c does not hold
+    biased: bool = False  # a bias was added to s
 
 
 def transform(u: Tensor, W: Tensor) -> Tensor:
-    """Return the votes u_hat_ij = W_ij u_i (Eq. 2): [N, I, D], [I, J, E, D] -> [N, I, J, E]."""
-    return torch.einsum("ijed,nid->nije", W, u)
+    """Return the votes u_hat_ij = W_ij u_i (Eq. 2): [N, I, D], [I, J, E, D] -> [N, I, J, E].
+
+    They have the dtype of u.
+    """
+    return torch.einsum("ijed,nid->nije", W.to(u.dtype), u)
 
 
 def couple(b: Tensor, leaky: bool) -> Tensor:
@@ -37,6 +46,13 @@ def couple(b: Tensor, leaky: bool) -> Tensor:
     if leaky:
         return F.pad(b, (1, 0)).softmax(dim=-1)[..., 1:]
     return b.softmax(dim=-1)
+
+
+def route_reference(
+    u: Tensor, W: Tensor, num_iters: int, bias: Tensor | None, gradient: str, leaky: bool
+) -> Tensor:
+    """Return v [N, J, E] of u [N, I, D] and W [I, J, E, D] in the dtype of u."""
+    return route_votes(transform(u, W), num_iters, bias, gradient, leaky)
 
 
 def route_votes(
@@ -62,7 +78,7 @@ def iterate(
     c = couple(b, leaky)
     s = torch.einsum("nij,nije->nje", c, u_hat)
     if bias is not None:
-        s = s + bias
+        s = s + bias.to(s.dtype)
     return c, s, squash(s)
 
 

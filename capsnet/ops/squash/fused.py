@@ -2,7 +2,7 @@
 
 v = squash_forward(s)
 
-There is no gradient of the gradient: asking for it raises an error.
+The gradient of the gradient is that of torch's own operations.
 """
 
 from typing import Any
@@ -11,7 +11,8 @@ import torch
 import triton
 from torch import Tensor
 
-from capsnet.ops.squash import kernels
+from capsnet.ops.plain import needs_plain_backward, plain_gradients
+from capsnet.ops.squash import kernels, squash_plain
 
 TILE_BYTES = 4096  # of s in one program: enough loads under way, and programs for every processor
 NUM_WARPS = 4
@@ -53,7 +54,9 @@ def _save(ctx: Any, inputs: tuple[Tensor], output: Tensor) -> None:
     ctx.save_for_backward(*inputs)
 
 
-def _backward(ctx: Any, dv: Tensor) -> Tensor:
+def _backward(ctx: Any, dv: Tensor) -> Tensor | None:
+    if needs_plain_backward():
+        return plain_gradients(squash_plain, ctx.saved_tensors, [True], dv)[0]
     return squash_backward(dv, *ctx.saved_tensors)
 
 
