@@ -35,7 +35,7 @@ def draw(radius: Tensor, filled: Tensor) -> Tensor:
 @capsnet.register_data("rings", licence="CC0")
 def rings(split: str, ask: object) -> capsnet.Split:
     """Rings and discs, 28×28."""
-    g = torch.Generator().manual_seed(split == "test")
+    g = torch.Generator().manual_seed(int(split == "test"))
     filled = torch.rand(200, generator=g) < 0.5
     radius = 4 + 8 * torch.rand(200, generator=g)
     return capsnet.Split(draw(radius, filled), filled.long(), ("ring", "disc"))
@@ -44,7 +44,7 @@ def rings(split: str, ask: object) -> capsnet.Split:
 @capsnet.register_data("ring_size", licence="CC0")
 def ring_size(split: str, ask: object) -> capsnet.Split:
     """Rings, 28×28, and their radius is asked."""
-    g = torch.Generator().manual_seed(split == "test")
+    g = torch.Generator().manual_seed(int(split == "test"))
     radius = 4 + 8 * torch.rand(200, generator=g)
     images = draw(radius, torch.zeros(200, dtype=torch.bool))
     task = capsnet.Numbers(("radius",), (" px",), ((4.0, 12.0),))

@@ -39,7 +39,7 @@ def test_routed_primary_capsules_divide_the_convolution_but_not_the_bias():
     torch.testing.assert_close(layer(features), expected)
 
 
-@pytest.mark.parametrize("backend", ["auto", "reference", "fused"])
+@pytest.mark.parametrize("backend", ["auto", "reference", "chunked"])
 def test_class_caps_is_routing_with_its_options(backend):
     u = torch.randn(3, 6, 4)
     options = {"gradient": "last", "leaky": True, "backend": backend}

@@ -250,7 +250,7 @@ def test_chunked_takes_any_strides():
     check_chunked(u[:, ::2, 1:4], W[::2, ..., 1:4], torch.zeros(5, 4))
 
 
-def test_fused_keeps_no_votes_for_the_backward_pass():
+def test_chunked_keeps_no_votes_for_the_backward_pass():
     N, I, J, E, D = 16, 200, 10, 16, 8
     u, W = inputs(N, I, J, E, D, torch.float32)
 
