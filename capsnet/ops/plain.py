@@ -13,13 +13,17 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-# torch 2.6 does not tell exporting from compiling.
-_is_exporting = getattr(torch.compiler, "is_exporting", torch.compiler.is_compiling)
+# The flag and not torch.compiler.is_exporting(), which torch.compile of 2.11 takes for true.
+_FLAG = next(x for x in ("_is_exporting_flag", "_is_compiling_flag") if hasattr(torch.compiler, x))
 
 
 def needs_plain() -> bool:
     """Return whether torch exports, traces, or transforms what is now computed (torch.func)."""
-    if _is_exporting() or torch.jit.is_tracing():
+    if getattr(torch.compiler, _FLAG):
+        return True
+    if torch.compiler.is_dynamo_compiling():
+        return False  # what it cannot look into it takes as one operation
+    if torch.jit.is_tracing():
         return True
     return forward_ad._current_level >= 0 or torch._C._are_functorch_transforms_active()
 

@@ -58,10 +58,10 @@ class TrainStep:
         self.answer = torch.compile(answer_and_loss) if config.compile else answer_and_loss
         self.params: list[Tensor] = list(model.parameters())
         steps = ceil(stream.num_samples / config.batch_size)
-        self.done = torch.zeros((), device=self.device)
-        self.progress = Progress(self.done, steps, steps * config.epochs)
-        self.lr = torch.tensor(config.lr, device=self.device)
-        self.average_weight = torch.ones((), device=self.device)
+        # What changes from step to step, in one piece of memory: one copy, not a launch for each.
+        self.numbers = torch.tensor([config.lr, 1.0, 0.0], device=self.device)
+        self.lr, self.average_weight, done = self.numbers.unbind()
+        self.progress = Progress(done, steps, steps * config.epochs)
         self.average = [p.detach().clone() for p in self.params] if config.averaging else []
         self.optimizer = Adam(
             self.params, self.lr, self.average, self.average_weight, config.weight_decay
@@ -75,9 +75,7 @@ class TrainStep:
         self, plan: dict[str, Tensor], lr: float, average_weight: float, done: int = 0
     ) -> None:
         """Train on the images that this slice of a plan describes, after `done` steps."""
-        self.done.fill_(done)
-        self.lr.fill_(lr)
-        self.average_weight.fill_(average_weight)
+        self.numbers.copy_(torch.tensor([lr, average_weight, done]))
         if not self.use_graph:
             self._run(plan)
         elif self.graph is not None:

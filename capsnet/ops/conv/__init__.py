@@ -75,7 +75,7 @@ def conv2d(
 
 
 def _compute_dtype(x: Tensor) -> torch.dtype:
-    if torch.is_autocast_enabled(x.device.type):
+    if x.device.type != "meta" and torch.is_autocast_enabled(x.device.type):
         return torch.get_autocast_dtype(x.device.type)
     return x.dtype
 
