@@ -1,5 +1,6 @@
 import re
 import shlex
+import shutil
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,7 @@ def test_commands_of_the_readme_have_their_options(command, cli):
 
 def test_commands_of_the_readme_run_one_after_the_other(cli, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    shutil.copytree(ROOT / "examples", "examples")
     seven = Image.new("L", (28, 28), 255)
     seven.paste(0, (12, 4, 16, 24))
     seven.save("seven.jpg")

@@ -130,7 +130,6 @@ END = {
     "bench": (["bench", "routing", "--plot", "a.png"], "Figures need matplotlib", "figures"),
     "demo": (["demo"], "Experiments need matplotlib and scipy", "experiments"),
     "reproduce": (["reproduce", "table1"], "Experiments need matplotlib and scipy", "experiments"),
-    "report": (["report"], "Experiments need matplotlib and scipy", "experiments"),
     "explore": (["explore"], "The explorer needs FastAPI and uvicorn", "explorer"),
     "tensorboard": (
         ["train", "--data", "digits", *RUN, "--out", "board", "--tensorboard"],

@@ -58,10 +58,12 @@ class TrainStep:
         self.answer = torch.compile(answer_and_loss) if config.compile else answer_and_loss
         self.params: list[Tensor] = list(model.parameters())
         steps = ceil(stream.num_samples / config.batch_size)
-        # What changes from step to step, in one piece of memory: one copy, not a launch for each.
-        self.numbers = torch.tensor([config.lr, 1.0, 0.0], device=self.device)
-        self.lr, self.average_weight, done = self.numbers.unbind()
-        self.progress = Progress(done, steps, steps * config.epochs)
+        self.progress = Progress(torch.zeros((), device=self.device), steps, steps * config.epochs)
+        self.done = (
+            0  # what the tensor above says: it counts by itself, so that no step must set it
+        )
+        self.lr = torch.tensor(config.lr, device=self.device)
+        self.average_weight = torch.ones((), device=self.device)
         self.average = [p.detach().clone() for p in self.params] if config.averaging else []
         self.optimizer = Adam(
             self.params, self.lr, self.average, self.average_weight, config.weight_decay
@@ -72,10 +74,18 @@ class TrainStep:
         self.warmed_up = 0
 
     def __call__(
-        self, plan: dict[str, Tensor], lr: float, average_weight: float, done: int = 0
+        self, plan: dict[str, Tensor], lr: float, average_weight: float, done: int | None = None
     ) -> None:
-        """Train on the images that this slice of a plan describes, after `done` steps."""
-        self.numbers.copy_(torch.tensor([lr, average_weight, done]))
+        """Train on the images that this slice of a plan describes.
+
+        done: the steps before this one, where it does not follow the last.
+        """
+        if done is not None and done != self.done:
+            self.progress.step.fill_(done)
+            self.done = done
+        self.done += 1
+        self.lr.fill_(lr)
+        self.average_weight.fill_(average_weight)
         if not self.use_graph:
             self._run(plan)
         elif self.graph is not None:
@@ -130,6 +140,7 @@ class TrainStep:
         with torch.no_grad():
             count = misses.new_full((), len(misses), dtype=torch.float64)
             self.sums += torch.stack([loss.detach() * count, misses.sum(), count])
+            self.progress.step.add_(1)
 
     def _run_and_capture(self, plan: dict[str, Tensor]) -> None:
         side = torch.cuda.Stream(self.device)

@@ -372,12 +372,14 @@ def test_unfolded_memory_is_shared_by_evaluation_and_training(monkeypatch) -> No
     assert unfolded._kept.room.numel() == 4 * 6 * 6 * 9 * 64  # a piece too large is not kept
 
 
+@pytest.mark.skipif(CUDA, reason="unfolded is for CPUs")
 def test_unfolded_gradient_of_the_gradient_is_exact() -> None:
     case = Case(3, 64, 9, 8, 16, 5, 2)
     assert conv._kind(*inputs(case, torch.bfloat16)[:2], 0, torch.bfloat16) == "unfolded"
     check_second_gradient(case)
 
 
+@pytest.mark.skipif(CUDA, reason="unfolded is for CPUs")
 def test_unfolded_operators_are_registered_properly() -> None:
     x, weight, _ = inputs(Case(2, 64, 7, 6, 8, 3, 2), torch.bfloat16)
     x = x.to(memory_format=torch.channels_last)
