@@ -6,7 +6,9 @@ import os
 import re
 import subprocess
 import sys
+import sysconfig
 import tomllib
+import venv
 import zipfile
 from importlib import import_module
 from pathlib import Path
@@ -252,3 +254,75 @@ def test_licence_of_every_asset_is_named():
         if path.is_file() and path.name != "LICENSE":
             named = path.relative_to(assets).as_posix()
             assert named in text or f"{path.parent.name}/*{path.suffix}" in text
+
+
+@pytest.mark.slow
+def test_a_users_file_passes_a_strict_type_checker(wheel, tmp_path):
+    """README's snippets and our examples, against the wheel in an environment of its own."""
+    environment = tmp_path / "environment"
+    venv.create(environment, with_pip=False)
+    python = next(environment.glob("*/python"), None) or next(environment.glob("*/python.exe"))
+    (site,) = environment.rglob("site-packages")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(site)
+    (site / "torch_is_there.pth").write_text(sysconfig.get_paths()["purelib"])
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    snippets = "\n".join(re.findall(r"```python\n(.*?)```", readme, re.S))
+    (tmp_path / "users.py").write_text(snippets + USERS)
+    examples = [path.name for path in (ROOT / "examples").glob("*.py")]
+    for name in examples:
+        (tmp_path / name).write_text((ROOT / "examples" / name).read_text(encoding="utf-8"))
+    command = [sys.executable, "-m", "mypy", "--strict", "--python-executable", str(python)]
+    # Tensor.backward has no types of its own.
+    for files in (["users.py"], ["--allow-untyped-calls", *examples]):
+        done = subprocess.run(
+            [*command, "--cache-dir", str(tmp_path / "cache"), *files],
+            cwd=tmp_path, capture_output=True, text=True,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+USERS = """
+from capsnet import TrainConfig, evaluate, list_models, open_data, predict, train
+
+reveal: list[str] = list_models()
+net = capsnet.create_model("cnn_small")
+artist = net.draws
+if artist is not None:
+    artist.reconstruct(net(torch.rand(1, 1, 28, 28)).v)
+outcome = train(TrainConfig(model="capsnet_small", data="digits", epochs=1))
+if isinstance(outcome, capsnet.Finished):
+    figure: float = outcome.result.figure
+result = evaluate(net, open_data("digits", "test"))
+words: str = predict(["seven.png"], "capsnet_mnist")[0].decision
+"""
+
+
+PUBLIC = (
+    "create_model",
+    "list_models",
+    "register_model",
+    "register_data",
+    "train",
+    "TrainConfig",
+    "evaluate",
+    "predict",
+)
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_the_public_surface_explains_itself(name):
+    assert name in capsnet.__all__
+    text = getattr(capsnet, name).__doc__
+    assert "Example:" in text
+    if name not in ("TrainConfig", "list_models"):
+        assert "Args:" in text and "Returns:" in text
+
+
+def test_all_that_is_public_is_there_and_stays_what_it_is():
+    import capsnet.training.evaluation  # a submodule must not take the place of a function
+
+    for name in capsnet.__all__:
+        assert getattr(capsnet, name) is not None
+    assert callable(capsnet.train) and callable(capsnet.evaluate) and callable(capsnet.predict)
+    assert capsnet.training.train is capsnet.train

@@ -47,7 +47,7 @@ def margin_loss(
     return loss / (2 * lengths.shape[1]) if average_classes else loss
 
 
-def spread_loss(activations: Tensor, labels: Tensor, margin: float = 0.9) -> Tensor:
+def spread_loss(activations: Tensor, labels: Tensor, margin: float | Tensor = 0.9) -> Tensor:
     """Return the spread loss of matrix capsules, averaged over the batch.
 
     L = sum_{j != t} max(0, margin - (a_t - a_j))^2
