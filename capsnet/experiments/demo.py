@@ -18,6 +18,7 @@ from capsnet.training.config import TrainConfig
 from capsnet.training.evaluation import evaluate
 from capsnet.training.loop import train
 from capsnet.training.outcome import Diverged, Finished, Interrupted
+from capsnet.training.progress import WorkProgress
 
 MIN_EPOCHS = 12  # a good classifier also on a machine that is busy with other work
 NUM_IMAGES = 5000
@@ -84,21 +85,21 @@ def run_demo(seconds: float, out: Path) -> Demo:
     )
     capsnet = train_for("capsnet_small", seconds, out)
     cnn = train_for("cnn_small", capsnet.seconds, out)
-    model, _ = find_model(str(capsnet.folder))
     figures = []
     for kind in ("reconstructions", "perturbation"):
         figures.append(out / f"{kind}.png")
-        stream = open_figure_data(kind, model, "digits")
-        save_figure(FIGURES[kind](model, stream, 0), figures[-1])
-    print("Testing the shipped weights.", file=sys.stderr)
+        stream = open_figure_data(kind, capsnet.trained, "digits")
+        save_figure(FIGURES[kind](capsnet.trained, stream, 0), figures[-1])
     return Demo(capsnet, cnn, shipped_errors(), tuple(figures))
 
 
 def shipped_errors() -> tuple[Shipped, ...]:
     """Return the test error of all shipped weights: embedded digits, single or overlapping."""
+    names = [name for name in list_models() if shipped_path(name).exists()]
     rows = []
-    for name in list_models():
-        if shipped_path(name).exists():
+    with WorkProgress("testing the shipped weights", len(names), "networks") as progress:
+        for k, name in enumerate(names):
+            progress(k, now=name)
             model, card = find_model(name)
             data = "multidigits" if isinstance(card.task, Pairs) else "digits"
             rows.append(Shipped(name, data, evaluate(model, open_data(data, "test")).figure))

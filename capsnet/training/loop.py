@@ -30,7 +30,7 @@ from capsnet.training.config import TrainConfig
 from capsnet.training.device import pick_device, pick_precision
 from capsnet.training.evaluation import evaluate
 from capsnet.training.outcome import Diverged, Epoch, Finished, Interrupted, Outcome
-from capsnet.training.progress import TrainProgress, in_words
+from capsnet.training.progress import TrainProgress, WorkProgress, in_words
 from capsnet.training.schedule import average_weight, learning_rate
 from capsnet.training.setup import build_model, open_stream
 from capsnet.training.step import TrainStep
@@ -108,20 +108,24 @@ def _train(
         return Interrupted(folder)
     step.take_average()
     final = open_stream(config, config.final_split, step.device)
+    doing = f"evaluating ({config.final_split})"
+    with WorkProgress(doing, final.num_samples, "images") as progress:
+        result = evaluate(model, final, precision=step.precision, progress=progress)
     outcome = Finished(
+        model,
         folder,
         config.model,
         config.data,
         config.final_split,
-        evaluate(model, final, precision=step.precision),
+        result,
         tuple(position.history),
         device_name(step.device),
         str(step.precision).removeprefix("torch."),
     )
-    result = outcome.to_json()
-    card = Card(model.name, model.options, stream.task, config.to_json(), result, versions())
+    facts = outcome.to_json()
+    card = Card(model.name, model.options, stream.task, config.to_json(), facts, versions())
     save_weights(model, folder / WEIGHTS, card)
-    write_text(folder / "result.json", json.dumps(result, indent=2))
+    write_text(folder / "result.json", json.dumps(facts, indent=2))
     return outcome
 
 

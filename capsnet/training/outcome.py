@@ -3,10 +3,11 @@
 outcome = train(config); if isinstance(outcome, Finished): outcome.result.figure
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from capsnet.models import Model
 from capsnet.tasks import LabelsResult, Result
 from capsnet.training.evaluation import pack
 
@@ -55,8 +56,9 @@ class Epoch:
 
 @dataclass(frozen=True, eq=False)
 class Finished:
-    """A run that came to its end: its result on the final split, and how it was made."""
+    """A run that came to its end: the model, its result on the final split, how it was made."""
 
+    trained: Model = field(repr=False)
     folder: Path
     model: str
     data: str

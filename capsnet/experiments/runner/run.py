@@ -38,7 +38,6 @@ from capsnet.experiments.runner.records import (
     settings,
 )
 from capsnet.files import locked, write_text
-from capsnet.models.weights import find_model
 from capsnet.provenance import device_name, git_commit, machine
 from capsnet.training.checkpoint import CHECKPOINT
 from capsnet.training.config import TrainConfig
@@ -256,9 +255,8 @@ def make_run(
         return {"diverged": True}
     result, last = outcome.to_json(), outcome.history[-1]
     device = pick_device(config.device)
-    model, _ = find_model(str(config.folder))
     trained = Trained(
-        model.to(device), config, device, pick_precision(config.precision, device), at_most
+        outcome.trained, config, device, pick_precision(config.precision, device), at_most
     )
     return {
         **{key: result[key] for key in _KEPT},
