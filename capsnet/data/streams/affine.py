@@ -14,7 +14,7 @@ from torch import Tensor
 from capsnet.data.splits.split import Split
 from capsnet.data.streams.augmentation import draw_maps
 from capsnet.data.streams.geometry import SHARP, affine_theta, place, warp
-from capsnet.data.streams.stream import Plan, Stream, canvas_shape, fixed_generator, label
+from capsnet.data.streams.stream import Plan, Stream, canvas_shape, draw_order, label
 from capsnet.tasks import Batch
 
 VERSIONS = 32
@@ -32,10 +32,7 @@ class CanvasStream(Stream):
     def plan(self, generator: torch.Generator | None) -> Plan:
         """Draw "index" [M] and "shift" [M, 2], (dy, dx) from the centre."""
         num = self.num_samples
-        if generator is None:
-            generator, index = fixed_generator(), torch.arange(num)
-        else:
-            index = torch.randperm(num, generator=generator, device=generator.device)
+        generator, index = draw_order(num, generator)
         shift = []
         for outer, inner in zip(self.image_shape[1:], self.split.image_shape[1:], strict=True):
             room, corner = outer - inner, (outer - inner) // 2
@@ -73,10 +70,7 @@ class AffineStream(Stream):
     def plan(self, generator: torch.Generator | None) -> Plan:
         """Draw "index" [M] and "theta" [M, 2, 3]."""
         num = self.num_samples
-        if generator is None:
-            generator, index = fixed_generator(), torch.arange(num)
-        else:
-            index = torch.randperm(num, generator=generator, device=generator.device)
+        generator, index = draw_order(num, generator)
         index = index % len(self.split)
         A = draw_maps(num, ROTATE, SCALE, SHEAR, generator)
         where = torch.rand(num, 2, generator=generator, device=generator.device)

@@ -52,6 +52,13 @@ def fixed_generator() -> torch.Generator:
     return torch.Generator().manual_seed(TEST_SEED)
 
 
+def draw_order(num: int, generator: torch.Generator | None) -> tuple[torch.Generator, Tensor]:
+    """Return what draws the rest of a plan, and the order [num] of its images: random, or as is."""
+    if generator is None:
+        return fixed_generator(), torch.arange(num)
+    return generator, torch.randperm(num, generator=generator, device=generator.device)
+
+
 def canvas_shape(split: Split, canvas: int | None, margin: int = 0) -> tuple[int, int, int]:
     """Return (C, H, W) of images on a square canvas that must hold them and a margin around."""
     channels, height, width = split.image_shape

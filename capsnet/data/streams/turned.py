@@ -7,7 +7,7 @@ import torch
 
 from capsnet.data.splits.split import Split
 from capsnet.data.streams.geometry import SHARP, affine_theta, linear_map, warp
-from capsnet.data.streams.stream import Plan, Stream, canvas_shape, fixed_generator
+from capsnet.data.streams.stream import Plan, Stream, canvas_shape, draw_order
 from capsnet.tasks import Batch, Numbers
 
 MOST = 45.0  # degrees to either side; from 90 on, a 6 could be a 9
@@ -29,10 +29,7 @@ class TurnedStream(Stream):
     def plan(self, generator: torch.Generator | None) -> Plan:
         """Draw "index" [M] and "angle" [M], uniform."""
         num = self.num_samples
-        if generator is None:
-            generator, index = fixed_generator(), torch.arange(num)
-        else:
-            index = torch.randperm(num, generator=generator, device=generator.device)
+        generator, index = draw_order(num, generator)
         angle = MOST * (2 * torch.rand(num, generator=generator, device=generator.device) - 1)
         plan = {"index": index, "angle": angle}
         return {name: values.to(self.device) for name, values in plan.items()}
