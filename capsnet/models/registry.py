@@ -9,7 +9,6 @@ model = create_model("my_net", width=16)
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_type_hints, overload
 
 from capsnet.errors import UserError, unknown_name
@@ -73,15 +72,6 @@ def register_model(name: str, /, description: str = "", **options: Any) -> Calla
     return register
 
 
-@cache
-def _load() -> None:
-    """Import the models of the package and of other packages, once."""
-    import capsnet.models
-
-    assert capsnet.models
-    load_entry_points()
-
-
 def list_models() -> list[str]:
     """Return the names of all models that `create_model` knows.
 
@@ -89,13 +79,13 @@ def list_models() -> list[str]:
         >>> "capsnet_mnist" in list_models()
         True
     """
-    _load()
+    load_entry_points()
     return sorted(_MODELS)
 
 
 def model_entry(name: str) -> ModelEntry:
     """Return what is known of the model `name`; a UserError with the nearest match if nothing."""
-    _load()
+    load_entry_points()
     if name not in _MODELS:
         raise unknown_name("model", name, _MODELS)
     return _MODELS[name]
@@ -134,8 +124,9 @@ def create_model(name: str, /, pretrained: bool = False, **options: Any) -> Mode
     """
     entry = model_entry(name)
     known = entry.parameters()
+    takes_any = any(p.kind is p.VAR_KEYWORD for p in known.values())
     for option in options:
-        if option not in known:
+        if option not in known and not takes_any:
             raise unknown_name(f"option of {name}", option, known)
     check_values(entry.hints(), options, "The option {}".format)
     if not pretrained:

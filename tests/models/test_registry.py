@@ -5,7 +5,15 @@ from safetensors.torch import save_file
 import capsnet
 from capsnet.data import ImageStream, Split, open_data
 from capsnet.errors import UserError
-from capsnet.models import Progress, create_model, list_models, model_entry
+from capsnet.models import (
+    CapsNet,
+    Progress,
+    create_model,
+    list_models,
+    model_entry,
+    register_model,
+    registry,
+)
 from capsnet.models.weights import Card, find_model, load_weights, save_weights
 from capsnet.ops import squash
 from capsnet.tasks import Numbers, OneLabel
@@ -323,6 +331,23 @@ def test_mistakes_are_sentences(call, sentence):
     with pytest.raises(UserError, match=sentence) as caught:
         call()
     assert str(caught.value).endswith((".", "?"))
+
+
+def test_a_model_of_ones_own_may_take_any_option(monkeypatch):
+    monkeypatch.setattr(registry, "_MODELS", {**registry._MODELS})
+
+    @register_model("thin", decoder=())
+    class Thin(CapsNet):
+        """A CapsNet of few channels."""
+
+        def __init__(self, **options):
+            super().__init__(conv_channels=4, primary_types=2, **options)
+
+    model = create_model("thin", num_classes=3)
+    assert model.num_classes == 3 and model.decoder is None and model.name == "thin"
+    assert model_entry("thin").description == "A CapsNet of few channels."
+    with pytest.raises(UserError, match="registered already"):
+        register_model("thin")(type("Other", (CapsNet,), {}))
 
 
 def test_integer_dropout_is_a_number():
