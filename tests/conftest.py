@@ -119,7 +119,7 @@ def wheel(tmp_path_factory) -> Path:
             target = folder / "source" / name
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(ROOT / name, target)
-    pip("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", folder, folder / "source")
+    pip("wheel", "--no-deps", "--wheel-dir", folder, folder / "source")
     (built,) = folder.glob("*.whl")
     return built
 
@@ -137,6 +137,8 @@ def pip(*arguments) -> None:
     done = subprocess.run(
         [*command, *map(str, arguments)], capture_output=True, encoding="utf-8", timeout=120
     )
+    if "No matching distribution found" in done.stderr:
+        pytest.skip("needs a package index, for what builds the wheel")
     assert done.returncode == 0, done.stderr
 
 
