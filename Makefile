@@ -6,7 +6,7 @@ INSTALLED := $(VENV)/.installed
 NPM := $(shell command -v npm)
 TOOLS := $(if $(NPM),node_modules/.installed)
 
-.PHONY: setup demo test check browser format clean
+.PHONY: setup demo test long check browser format clean
 
 setup: $(INSTALLED)
 
@@ -23,7 +23,11 @@ demo: setup
 	$(BIN)/capsnet demo
 
 test: check browser
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not long"
+
+# The kernels in Triton's interpreter: minutes, and only a change of kernels needs it.
+long: setup
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m long
 
 check: setup $(TOOLS)
 	$(BIN)/ruff check .

@@ -181,6 +181,7 @@ def check_second_gradient(case: Case) -> None:
         assert (ours - exact).norm() <= 0.02 * exact.norm()
 
 
+@pytest.mark.long
 def test_in_interpreter(pass_in_interpreter) -> None:
     pass_in_interpreter()
 

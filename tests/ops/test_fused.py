@@ -95,6 +95,7 @@ def check(case: Case, dtype: torch.dtype) -> None:
         assert error <= (2 if name == "v" else 3) * allowed + floor, f"{name}: {error} > {allowed}"
 
 
+@pytest.mark.long
 def test_in_interpreter(pass_in_interpreter) -> None:
     pass_in_interpreter()
 

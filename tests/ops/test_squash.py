@@ -222,6 +222,7 @@ def check_compiled(backend: str) -> None:
         torch.testing.assert_close(got, expected)
 
 
+@pytest.mark.long
 def test_in_interpreter(pass_in_interpreter) -> None:
     pass_in_interpreter()
 

@@ -216,6 +216,7 @@ def test_without_a_gradient_weights_and_average_stay():
     assert torch.equal(p, torch.ones(3)) and torch.equal(mean, torch.zeros(3))
 
 
+@pytest.mark.long
 def test_in_interpreter(pass_in_interpreter) -> None:
     pass_in_interpreter()
 
