@@ -85,6 +85,7 @@ def test_a_link_that_cannot_hold_the_picture_says_so(visit, serving, large_run, 
         page.wait_for_function("x => document.querySelector('#input').toDataURL() === x", arg=own)
         page.reload()
         page.get_by_text("open its file").wait_for()
+        page.locator(".bars").nth(9).wait_for()
         lefts = page.locator(".bars").evaluate_all(
             "all => all.map((bars) => bars.getBoundingClientRect().left)"
         )
