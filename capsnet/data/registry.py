@@ -280,4 +280,4 @@ def _with_channels(split: Split, channels: int | None) -> Split:
     if has != 1 or channels < 1:
         wanted = f"ask for {has}" if has != 1 else "ask for 1 or more"
         raise UserError(f"These images have {has} channels, not {channels}; {wanted}.")
-    return Split(split.images.expand(-1, channels, -1, -1), split.labels, split.task)
+    return split.with_channels(channels)

@@ -18,7 +18,8 @@ from capsnet.files import whole_file
 from capsnet.models.model import Model
 from capsnet.models.registry import create_model, model_entry
 from capsnet.options import tuples
-from capsnet.tasks import OneLabel, Pairs, Task, task_from_json
+from capsnet.pictures.reading import Reading
+from capsnet.tasks import Calibration, OneLabel, Pairs, Task, task_from_json
 
 WEIGHTS = "weights.safetensors"  # in the folder of a finished run
 HEADER = "capsnet"  # the key of our JSON among the metadata of the file
@@ -72,6 +73,8 @@ class Card:
     result: dict[str, Any] = field(default_factory=dict)
     versions: dict[str, Any] = field(default_factory=dict)
     more: dict[str, Any] = field(default_factory=dict)  # where it comes from, if that is known
+    reading: Reading | None = None  # how its pictures were read, if they are the user's own
+    calibration: Calibration | None = None
 
     @property
     def data(self) -> str:
@@ -90,6 +93,9 @@ class Card:
             facts |= {"task": self.task.to_json(), "classes": self.task.names}
         if self.config is not None:
             facts["config"] = self.config
+        for name in ("reading", "calibration"):
+            if (kept := getattr(self, name)) is not None:
+                facts[name] = kept.to_json()
         named = {"result": self.result, "versions": self.versions}
         return {**facts, **{name: x for name, x in named.items() if x}, **self.more}
 
@@ -107,7 +113,17 @@ class Card:
             task = (Pairs if overlap else OneLabel)(tuple(classes))
         options = plain_options(facts.pop("options"))
         named = {name: facts.pop(name, {}) for name in ("result", "versions")}
-        return cls(facts.pop("model"), options, task, config, **named, more=facts)
+        reading, calibration = facts.pop("reading", None), facts.pop("calibration", None)
+        return cls(
+            facts.pop("model"),
+            options,
+            task,
+            config,
+            **named,
+            reading=None if reading is None else Reading.from_json(reading),
+            calibration=None if calibration is None else Calibration.from_json(calibration),
+            more=facts,
+        )
 
 
 def find_model(where: str) -> tuple[Model, Card]:

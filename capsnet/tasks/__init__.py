@@ -3,12 +3,14 @@
 task = OneLabel(("cat", "dog")); task.measure(output.answers, labels).error_percent
 """
 
+from capsnet.tasks.calibration import Calibration
 from capsnet.tasks.labels import Labels, LabelsResult, OneLabel, Pairs, SeveralLabels
 from capsnet.tasks.numbers import Numbers, NumbersResult
 from capsnet.tasks.task import Batch, Result, Task
 
 __all__ = [
     "Batch",
+    "Calibration",
     "Labels",
     "LabelsResult",
     "Numbers",

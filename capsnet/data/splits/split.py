@@ -10,28 +10,49 @@ import torch
 from torch import Tensor
 
 from capsnet.errors import UserError
+from capsnet.pictures.reading import BYTE_WHITE, DEEP_WHITE
 from capsnet.tasks import Labels, OneLabel, Task
 
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Images uint8 [M, C, H, W], and labels [M, …] of a task; names alone are those of OneLabel."""
+    """Images [M, C, H, W], and labels [M, …] of a task; names alone are those of OneLabel.
+
+    Images are bytes, or int16 of 15 bits where 8 would lose levels; `white` is the largest value.
+    files and groups, where the images are the user's pictures: the file of each, and of whom it is.
+    """
 
     images: Tensor
     labels: Tensor
     task: Task
+    files: tuple[str, ...]
+    groups: tuple[str, ...]
 
-    def __init__(self, images: Tensor, labels: Tensor, task: Task | Sequence[str]) -> None:
+    def __init__(
+        self,
+        images: Tensor,
+        labels: Tensor,
+        task: Task | Sequence[str],
+        files: Sequence[str] = (),
+        groups: Sequence[str] = (),
+    ) -> None:
         task = task if isinstance(task, Task) else OneLabel(tuple(task))
-        if images.dtype != torch.uint8 or images.ndim != 4:
+        if images.dtype not in (torch.uint8, torch.int16) or images.ndim != 4:
             raise UserError(
-                f"Images must be uint8 [M, C, H, W], not {images.dtype} "
+                f"Images must be uint8 or int16 [M, C, H, W], not {images.dtype} "
                 f"{list(images.shape)}; convert them first."
             )
         if len(images) == 0:
             raise UserError("A data set needs at least one image; this one is empty.")
         task.check(labels, len(images))
-        for name, value in (("images", images), ("labels", labels), ("task", task)):
+        kept = {
+            "images": images,
+            "labels": labels,
+            "task": task,
+            "files": tuple(files),
+            "groups": tuple(groups),
+        }
+        for name, value in kept.items():
             object.__setattr__(self, name, value)
 
     def __len__(self) -> int:
@@ -43,14 +64,28 @@ class Split:
         channels, height, width = self.images.shape[1:]
         return channels, height, width
 
+    @property
+    def white(self) -> int:
+        """The value of a white pixel."""
+        return BYTE_WHITE if self.images.dtype == torch.uint8 else DEEP_WHITE
+
     def to(self, device: torch.device | str) -> "Split":
         """Return the split with its tensors on `device`."""
-        return Split(self.images.to(device), self.labels.to(device), self.task)
+        return self._with(self.images.to(device), self.labels.to(device))
 
     def subset(self, indices: Tensor | Sequence[int]) -> "Split":
         """Return the images at `indices` [K], in that order."""
         indices = torch.as_tensor(indices, device=self.labels.device)
-        return Split(self.images[indices], self.labels[indices], self.task)
+        rows = indices.tolist()
+        files, groups = (tuple(x[k] for k in rows) if x else () for x in (self.files, self.groups))
+        return Split(self.images[indices], self.labels[indices], self.task, files, groups)
+
+    def with_channels(self, channels: int) -> "Split":
+        """Return grey images in several equal channels."""
+        return self._with(self.images.expand(-1, channels, -1, -1), self.labels)
+
+    def _with(self, images: Tensor, labels: Tensor) -> "Split":
+        return Split(images, labels, self.task, self.files, self.groups)
 
     def label_counts(self) -> tuple[int, ...]:
         """Return how many images each class has; nothing where labels are numbers."""

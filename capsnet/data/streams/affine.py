@@ -44,7 +44,7 @@ class CanvasStream(Stream):
     def batch(self, plan: Plan) -> Batch:
         """Make the batch of a slice of a plan; its only part is the image itself."""
         images = place(self.split.images[plan["index"]], plan["shift"], self.image_shape[1:])
-        images = images.float() / 255
+        images = images.float() / self.split.white
         return label(images, self.split, plan["index"])
 
 
@@ -94,7 +94,7 @@ class AffineStream(Stream):
 
     def batch(self, plan: Plan) -> Batch:
         """Make the batch of a slice of a plan; its only part is the image itself."""
-        images = self.split.images[plan["index"]].float() / 255
+        images = self.split.images[plan["index"]].float() / self.split.white
         images = warp(images, plan["theta"], self.image_shape[1:], SHARP)
         return label(images, self.split, plan["index"])
 

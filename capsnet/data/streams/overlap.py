@@ -60,7 +60,7 @@ class OverlapStream(Stream):
     def batch(self, plan: Plan) -> Batch:
         """Make the batch of a slice of a plan: overlays, both labels, both digits alone."""
         each = {name: x.flatten(0, 1) for name, x in plan.items()}
-        digits = self.mover.move(self.split.images[each["index"]] / 255, each)
+        digits = self.mover.move(self.split.images[each["index"]] / self.split.white, each)
         parts = digits.view(-1, 2, *self.image_shape)
         images = parts.sum(1).clamp(max=1)
         return Batch(images, self.split.labels[plan["index"]], parts)

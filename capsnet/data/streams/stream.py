@@ -104,5 +104,5 @@ class ImageStream(Stream):
     def batch(self, plan: Plan) -> Batch:
         """Make the batch of a slice of a plan; its only part is the image itself."""
         index = plan["index"]
-        images = self.mover.move(self.split.images[index] / 255, plan)
+        images = self.mover.move(self.split.images[index] / self.split.white, plan)
         return label(images, self.split, index)

@@ -41,5 +41,6 @@ class TurnedStream(Stream):
         A = linear_map(angle, (still + 1)[:, None].expand(-1, 2), still)
         sizes = (self.split.image_shape[1:], self.image_shape[1:])
         theta = affine_theta(A, torch.stack([still, still], 1), *sizes)
-        images = warp(self.split.images[plan["index"]].float() / 255, theta, sizes[1], SHARP)
+        pixels = self.split.images[plan["index"]].float() / self.split.white
+        images = warp(pixels, theta, sizes[1], SHARP)
         return Batch(images, angle[:, None], images[:, None])

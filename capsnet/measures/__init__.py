@@ -1,0 +1,1 @@
+"""Measures: what a run's answers are worth, with intervals, beside baselines."""

@@ -1,0 +1,1 @@
+"""Pictures on a disk: found, read, and looked at before training does. Nothing here needs torch."""
