@@ -1,0 +1,1 @@
+"""Report: a finished run, or several, as one page that can be read, printed and sent."""
