@@ -49,7 +49,7 @@ def lines(
     unit: bool = True,
     diagonal: bool = False,
 ) -> str:
-    """Return a chart of lines; unit: both axes go from 0 to 1, else they fit the points."""
+    """Return a chart of lines; unit: both axes go from 0 to 1, else x counts and y fits."""
     frame = Frame((0.0, 1.0), (0.0, 1.0)) if unit else fitting(shown)
     body = [] if not diagonal else [_path(frame, (0, 1), (0, 1), "guide")]
     for line in shown:
@@ -58,7 +58,7 @@ def lines(
             body.append(_dot(frame, line.x[0], line.y[0], 3, f"dot k{line.colour % NUM_COLOURS}"))
         else:
             body.append(_path(frame, line.x, line.y, kind))
-    return _chart(frame, body, x_title, y_title, label)
+    return _chart(frame, body, x_title, y_title, label, counts=not unit)
 
 
 def calibration(tenths: Sequence[Tenth], before: Sequence[Tenth], label: str) -> str:
@@ -105,7 +105,7 @@ def bar(x: Estimate, low: float, high: float, zero: float | None = None) -> str:
     if x.low is not None and x.high is not None:
         ends = f'x1="{at(x.low):.1f}" x2="{at(x.high):.1f}"'
         parts.append(f'<line class="reach" {ends} y1="{middle}" y2="{middle}"/>')
-    parts.append(f'<circle class="value" cx="{at(x.value):.1f}" cy="{middle}" r="3.5"/>')
+    parts.append(f'<circle class="value" cx="{at(x.value):.1f}" cy="{middle}" r="3"/>')
     return f'<svg class="bar" viewBox="0 0 {width} 16" aria-hidden="true">{"".join(parts)}</svg>'
 
 
@@ -129,7 +129,9 @@ def ticks_of(low: float, high: float) -> list[float]:
     return [k * step for k in range(first, last + 1)]
 
 
-def _chart(frame: Frame, body: list[str], x_title: str, y_title: str, label: str) -> str:
+def _chart(
+    frame: Frame, body: list[str], x_title: str, y_title: str, label: str, counts: bool = False
+) -> str:
     left, bottom = frame.at(frame.x[0], frame.y[0])
     right, top = frame.at(frame.x[1], frame.y[1])
     parts = []
@@ -140,6 +142,8 @@ def _chart(frame: Frame, body: list[str], x_title: str, y_title: str, label: str
                          f'y2="{place:.1f}"/>')  # fmt: skip
             parts.append(_text(left - 6, place + 4, f"{y:.4g}", "end"))
     for x in ticks_of(*frame.x):
+        if counts and x != round(x):
+            continue
         if frame.x[0] - 1e-9 <= x <= frame.x[1] + 1e-9:
             parts.append(_text(frame.at(x, frame.y[0])[0], bottom + 15, f"{x:.4g}", "middle"))
     parts.append(f'<path class="axis" d="M{left} {top}V{bottom}H{right}"/>')

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 import capsnet
-from capsnet.errors import needs
 from capsnet.measures.curves import Curve
 from capsnet.measures.scores import SCORES, class_scores_of, main_scores, scores_of
 from capsnet.report import charts
@@ -41,9 +41,6 @@ class Chart:
 
 def render(content: Content, table: str) -> str:
     """Return the page; table: the text of predictions.csv, which it offers if it is small."""
-    with needs("The report needs jinja2", extra="pictures"):
-        from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
     pages = Environment(
         loader=FileSystemLoader(FOLDER, encoding="utf-8"),
         autoescape=True,  # names of classes and files are other people's text
@@ -169,10 +166,13 @@ def _learning(content: Content) -> list[Chart]:
 
 
 def _reach(content: Content) -> float:
-    """Return how far the bars of differences reach to either side of zero."""
+    """Return how far the bars of differences reach to either side of zero.
+
+    That to the majority is mostly so large that all others would vanish: its bar is cut off.
+    """
     ends = [
         abs(x)
-        for compared in content.compared
+        for compared in [x for x in content.compared if x.name != "majority"] or content.compared
         for d in compared.differences
         for x in (d.difference.low, d.difference.value, d.difference.high)
         if x is not None

@@ -130,8 +130,7 @@ def _open(folder: Path, name: str, say: Say) -> DoneRun:
     if kept.exists():
         test = Answered.load(kept)
     else:
-        say(f"answering {data.test.num_samples:,} pictures")
-        test = answered(model, data.test, config.final_split)
+        test = answered(model, data.test, config.final_split, say)
     checked = folder / "data.json"
     return DoneRun(
         name,
@@ -158,9 +157,10 @@ def open_run_data(config: TrainConfig) -> RunData:
     return RunData(train, validation, test)
 
 
-def answered(model: Model, stream: Stream, prefix: str) -> Answered:
+def answered(model: Model, stream: Stream, prefix: str, say: Say) -> Answered:
     """Return what a model says of all pictures of a stream."""
-    said = answer(model, stream)
+    num = stream.num_samples
+    said = answer(model, stream, progress=lambda n: say(f"answering, {n:,} of {num:,} pictures"))
     files, groups = names_of(stream, prefix)
     return Answered(stream.task, said.answers.numpy(), said.labels.numpy(), files, groups)
 
