@@ -81,6 +81,15 @@ def lock_of(path: Path) -> Path:
     return path.with_name(f".{path.name}.lock")
 
 
+def cache_folder() -> Path:
+    """Return where what can be made or fetched again is kept."""
+    if chosen := os.environ.get("CAPSNET_CACHE"):
+        return Path(os.path.expanduser(chosen))
+    import pooch
+
+    return Path(pooch.os_cache("capsnet"))
+
+
 def append_text(path: Path, text: str) -> None:
     """Add text to a file, made if need be."""
     try:

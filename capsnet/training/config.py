@@ -12,6 +12,7 @@ from annotated_types import Ge, Gt, Le, Lt
 from capsnet.errors import UserError
 from capsnet.options import LARGEST_SETTING as LARGEST
 from capsnet.options import Positive, Share, check_values
+from capsnet.pictures.layout import Layout, is_own
 
 # Settings that say where a run is made, not what it is; its continuation may have others.
 WHERE = {"resume", "device", "out", "data_folder", "plugin", "tensorboard", "checkpoint_seconds"}
@@ -33,7 +34,12 @@ GROUPS = {
         "holdout",
         "final_split",
         "data_seed",
+        "folds",
+        "fold",
+        "seeds",
+        "baseline",
     ),
+    "your own pictures": tuple(f.name for f in fields(Layout)),
     "how long, and how": (
         "epochs",
         "batch_size",
@@ -61,7 +67,7 @@ GROUPS = {
 
 
 @dataclass(frozen=True)
-class TrainConfig:
+class TrainConfig(Layout):
     """Everything that determines a run; each setting says beside its name what it may be.
 
     Args: what is trained (model, options, …), on what (data, num_samples, holdout, …), how long and
@@ -82,7 +88,7 @@ class TrainConfig:
     """Divide the margin loss by twice the number of classes, as the authors' code does."""
 
     data: str = "mnist"
-    """Name of the data set ('capsnet data list'), or a folder of images root/CLASS/*.png."""
+    """Name of the data set ('capsnet data list'), or a folder or table of your pictures."""
     data_folder: Path | None = None
     """Folder with the data set's files, if you placed them by hand."""
     num_samples: int | None = None
@@ -92,8 +98,18 @@ class TrainConfig:
     channels: int | None = None
     """Channels of the images: 1 or 3 of a folder, 1 or 2 of smallNORB, any number of equal ones of
     other data, which is grey; by default the data's own."""
-    holdout: Whole = 0
-    """Training images set apart, the classes' shares kept, and evaluated after every epoch."""
+    holdout: Whole | None = None
+    """Training images set apart, the classes' shares kept, and evaluated after every epoch; by
+    default none, of your own pictures a sixth (whole groups)."""
+    folds: Annotated[int, Ge(0), Lt(1000)] = 0
+    """Of your own pictures: train so many times, each time on other pictures, and test on the rest,
+    so that every picture is tested once."""
+    fold: Annotated[int, Ge(0), Lt(1000)] = 0
+    """Train only this one of the folds, counted from 1."""
+    seeds: Annotated[int, Ge(1), Lt(1000)] = 1
+    """Train so many times, from seed on."""
+    baseline: Literal["auto", "cnn", "none"] = "auto"
+    """Train a CNN of the same size beside it, for the report; auto: for your own pictures."""
     final_split: Literal["test", "validation"] = "test"
     """What the final weights are evaluated on, once, at the end; validation needs holdout."""
     data_seed: Seed = 0
@@ -167,8 +183,12 @@ class TrainConfig:
             self.schedule == "paper" or decay == (TrainConfig.lr_decay, TrainConfig.lr_decay_steps),
             "lr-decay and lr-decay-steps are for the schedule 'paper'; leave them out",
         )
-        _require(self.holdout > 0 or self.stop_at_error is None, "stop-at-error needs a holdout")
-        _require(self.holdout > 0 or self.final_split == "test", "final-split needs a holdout")
+        own = is_own(Path(self.data.removeprefix("folder:")))
+        held = bool(self.holdout) or (own and self.holdout is None)
+        _require(held or self.stop_at_error is None, "stop-at-error needs a holdout")
+        _require(held or self.final_split == "test", "final-split needs a holdout")
+        _require(self.fold <= self.folds, "fold must be one of the folds")
+        _require(own or not self.folds, "folds are for pictures of your own; leave them out")
 
     @property
     def folder(self) -> Path:
