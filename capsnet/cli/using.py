@@ -91,7 +91,7 @@ def evaluate(
             num_samples=num_samples,
             image_size=model.image_shape[1],
             channels=model.image_shape[0],
-            seed=card.data_seed,
+            **card.opening(data),
         )
         check_names(model.task.names, stream)
         progress(0, stream.num_samples)
@@ -178,7 +178,7 @@ def figure(
     with WorkProgress(f"drawing {kind}"):
         model, card = find_model(weights)
         name = card.data if data is None else data
-        stream = open_figure_data(kind, model, name, data_folder, card.data_seed)
+        stream = open_figure_data(kind, model, name, data_folder, card)
         check_names(model.task.names, stream)
         save_figure(FIGURES[kind](model, stream, index), path)
     print(f"Wrote {path}.")

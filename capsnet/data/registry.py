@@ -248,6 +248,7 @@ def open_data(
     holdout: int | None = None,
     seed: int = 0,
     layout: Layout | None = None,
+    fold: tuple[int, int] | None = None,
     own: Own | None = None,
 ) -> Stream:
     """Return a stream of a data set's split on `device`.
@@ -255,7 +256,8 @@ def open_data(
     `holdout` images, drawn by the seed with the classes' shares kept, leave "train" and are
     "validation"; by default none, of the user's own pictures a sixth. `layout` says what those are;
     `own` are such pictures that have been opened already. `num_samples` takes that many images in
-    the same way, or makes that many pairs or versions. `image_size` is the canvas, or the size that folders and smallNORB are scaled to.
+    the same way, or makes that many pairs or versions. `image_size` is the canvas, or the size
+    that pictures and smallNORB are scaled to.
     """
     entry, folder = find_data(name, folder)
     if split not in ("train", "validation", "test"):
@@ -275,7 +277,8 @@ def open_data(
     ask = Request(folder, image_size, channels, num_samples, augment, seed, split == "train")
     if entry.own:
         assert folder is not None
-        own = own or open_own(Path(folder), layout, image_size, channels, holdout, seed)
+        settings = (layout, image_size, channels, holdout, seed, fold)
+        own = own or open_own(Path(folder), *settings)
         return entry.stream(own.split(split).to(device), ask)
     if layout is not None and layout != Layout():
         raise UserError(

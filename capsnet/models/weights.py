@@ -4,7 +4,7 @@ save_weights(model, path, card); model, card = load_weights(path)
 """
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +18,12 @@ from capsnet.files import whole_file
 from capsnet.models.model import Model
 from capsnet.models.registry import create_model, model_entry
 from capsnet.options import tuples
+from capsnet.pictures.layout import Layout
 from capsnet.pictures.reading import Reading
 from capsnet.tasks import Calibration, OneLabel, Pairs, Task, task_from_json
 
 WEIGHTS = "weights.safetensors"  # in the folder of a finished run
+SPLIT_FILE = "split.csv"  # beside it: the split of every picture, if they are the user's own
 HEADER = "capsnet"  # the key of our JSON among the metadata of the file
 
 
@@ -75,6 +77,7 @@ class Card:
     more: dict[str, Any] = field(default_factory=dict)  # where it comes from, if that is known
     reading: Reading | None = None  # how its pictures were read, if they are the user's own
     calibration: Calibration | None = None
+    folder: Path | None = field(default=None, compare=False)  # where it was found
 
     @property
     def data(self) -> str:
@@ -85,6 +88,30 @@ class Card:
     def data_seed(self) -> int:
         """The seed of the choice of images."""
         return int((self.config or {}).get("data_seed", 0))
+
+    def opening(self, data: str) -> dict[str, Any]:
+        """Return what `open_data` takes to show data as the run would have had it.
+
+        The seed that chose images, and of the user's own pictures all that was said of them; if
+        they are the run's, also their split.
+        """
+        if self.reading is None:
+            return {"seed": self.data_seed}
+        config = self.config or {}
+        said = {f.name: tuples(config[f.name]) for f in fields(Layout) if f.name in config}
+        layout = Layout(**said)
+        layout = replace(layout, fit=self.reading.fit, window=self.reading.window)
+        if data != self.data:
+            return {"seed": self.data_seed, "layout": replace(layout, split_from=None)}
+        if self.folder is not None and (self.folder / SPLIT_FILE).exists():
+            layout = replace(layout, split_from=str(self.folder / SPLIT_FILE), allow_leak=True)
+        fold = (config["fold"], config["folds"]) if config.get("folds") else None
+        return {
+            "seed": self.data_seed,
+            "layout": layout,
+            "holdout": config.get("holdout"),
+            "fold": None if layout.split_from else fold,
+        }
 
     def to_json(self) -> dict[str, Any]:
         """Return the card as plain JSON values."""
@@ -142,7 +169,7 @@ def find_model(where: str) -> tuple[Model, Card]:
     model, card = load_weights(path)
     if card.config is None or card.task is None:
         raise UserError(f"{path} does not say what it was trained on; give weights of a run.")
-    return model, card
+    return model, replace(card, folder=path.parent)
 
 
 def shipped(name: str) -> Path:

@@ -15,7 +15,16 @@ from capsnet.options import Positive, Share, check_values
 from capsnet.pictures.layout import Layout, is_own
 
 # Settings that say where a run is made, not what it is; its continuation may have others.
-WHERE = {"resume", "device", "out", "data_folder", "plugin", "tensorboard", "checkpoint_seconds"}
+WHERE = {
+    "resume",
+    "device",
+    "out",
+    "data_folder",
+    "plugin",
+    "tensorboard",
+    "checkpoint_seconds",
+    "baseline",
+}
 
 LOWEST_LR = 1e-6  # of the paper's schedule
 Whole = Annotated[int, Ge(0), Lt(LARGEST)]
@@ -207,6 +216,8 @@ def differences(config: TrainConfig, saved: dict[str, Any]) -> list[str]:
     Settings added since the config was saved were at their default.
     """
     current, saved = config.to_json(), TrainConfig().to_json() | saved
+    if not is_own(Path(config.data.removeprefix("folder:"))):  # none is held out by default
+        current["holdout"], saved["holdout"] = current["holdout"] or 0, saved["holdout"] or 0
     return [
         f"{f.name}: {saved[f.name]} -> {current[f.name]}"
         for f in fields(config)

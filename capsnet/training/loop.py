@@ -5,14 +5,14 @@ outcome = train(TrainConfig(model="capsnet_small", data="digits", epochs=20))
 
 import json
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, isfinite
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from capsnet.data import Stream
+from capsnet.data import Own, Stream
 from capsnet.errors import UserError
 from capsnet.files import clear_leftovers, locked, write_text
 from capsnet.models.weights import WEIGHTS, Card, save_weights
@@ -28,10 +28,12 @@ from capsnet.training.checkpoint import (
 )
 from capsnet.training.config import TrainConfig
 from capsnet.training.device import pick_device, pick_precision
-from capsnet.training.evaluation import evaluate
+from capsnet.training.evaluation import answer, check_fit, evaluate
+from capsnet.training.keeping import keep_answers, keep_pictures, open_pictures
 from capsnet.training.outcome import Diverged, Epoch, Finished, Interrupted, Outcome
 from capsnet.training.progress import TrainProgress, WorkProgress, in_words
 from capsnet.training.schedule import average_weight, learning_rate
+from capsnet.training.series import baseline_config, is_series, train_series
 from capsnet.training.setup import build_model, open_stream
 from capsnet.training.step import TrainStep
 from capsnet.training.stopping import Stop
@@ -63,11 +65,28 @@ def train(config: TrainConfig) -> Outcome:
     """
     config.check()
     load_plugins(config.plugin)
+    if is_series(config):
+        return train_series(config, train_one)
+    outcome = train_one(config)
+    beside = baseline_config(config) if isinstance(outcome, Finished) else None
+    if beside is not None:
+        other = train_one(replace(beside, resume=(beside.folder / CHECKPOINT).exists()))
+        if isinstance(other, Interrupted):
+            return other
+    return outcome
+
+
+def train_one(config: TrainConfig) -> Finished | Interrupted | Diverged:
+    """Make one run."""
+    config.check()
+    load_plugins(config.plugin)
     check_folder(config)
     device = pick_device(config.device)
     precision = pick_precision(config.precision, device)
-    stream = open_stream(config, "train", device)
-    validation = open_stream(config, "validation", device) if config.holdout else None
+    own = open_pictures(config)
+    stream = open_stream(config, "train", device, own)
+    held = config.holdout if own is None else "validation" in own.splits
+    validation = open_stream(config, "validation", device, own) if held else None
     torch.manual_seed(config.seed)
     model = build_model(config, stream).to(device)
     step = TrainStep(model, stream, config, precision)
@@ -77,7 +96,7 @@ def train(config: TrainConfig) -> Outcome:
         check_folder(config)  # again: another process may have come first
         position = load_checkpoint(config.folder, step, config) if config.resume else Position()
         try:
-            return _train(config, step, position, validation)
+            return _train(config, step, position, validation, own)
         except Broken:
             return Diverged(config.folder, (config.folder / CHECKPOINT).exists())
 
@@ -94,10 +113,16 @@ def check_folder(config: TrainConfig) -> None:
 
 
 def _train(
-    config: TrainConfig, step: TrainStep, position: Position, validation: Stream | None
+    config: TrainConfig,
+    step: TrainStep,
+    position: Position,
+    validation: Stream | None,
+    own: Own | None,
 ) -> Finished | Interrupted:
     folder, model, stream = config.folder, step.model, step.stream
     clear_leftovers(folder)
+    if own is not None:
+        keep_pictures(own, config)
     write_text(folder / "config.json", json.dumps(config.to_json(), indent=2))
 
     with Stop() as stop, Board(config, model, stream) as board:
@@ -107,10 +132,17 @@ def _train(
     if not finished:
         return Interrupted(folder)
     step.take_average()
-    final = open_stream(config, config.final_split, step.device)
+    final = open_stream(config, config.final_split, step.device, own)
+    check_fit(model, final)
     doing = f"evaluating ({config.final_split})"
     with WorkProgress(doing, final.num_samples, "images") as progress:
-        result = evaluate(model, final, precision=step.precision, progress=progress)
+        said = answer(model, final, precision=step.precision, progress=progress)
+    result = final.task.measure(said.answers, said.labels)
+    calibration = None
+    if own is not None:
+        calibration = keep_answers(
+            model, validation, final, said, config.final_split, folder, step.precision
+        )
     outcome = Finished(
         model,
         folder,
@@ -123,7 +155,16 @@ def _train(
         str(step.precision).removeprefix("torch."),
     )
     facts = outcome.to_json()
-    card = Card(model.name, model.options, stream.task, config.to_json(), facts, versions())
+    card = Card(
+        model.name,
+        model.options,
+        stream.task,
+        config.to_json(),
+        facts,
+        versions(),
+        reading=None if own is None else own.stored.reading,
+        calibration=calibration,
+    )
     save_weights(model, folder / WEIGHTS, card)
     write_text(folder / "result.json", json.dumps(facts, indent=2))
     return outcome

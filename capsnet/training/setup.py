@@ -9,14 +9,19 @@ from typing import Any
 
 import torch
 
-from capsnet.data import Augment, SplitName, Stream, find_data, open_data
+from capsnet.data import Augment, Own, SplitName, Stream, find_data, open_data
 from capsnet.errors import UserError
 from capsnet.models import Model, create_model, model_entry
 from capsnet.training.config import TrainConfig
 
 
-def open_stream(config: TrainConfig, split: SplitName, device: torch.device) -> Stream:
-    """Return the training, validation or test data of a run; only training data is augmented."""
+def open_stream(
+    config: TrainConfig, split: SplitName, device: torch.device, own: Own | None = None
+) -> Stream:
+    """Return the training, validation or test data of a run; only training data is augmented.
+
+    own: the pictures of the run, if they are the user's own and have been opened.
+    """
     augment = None
     if split == "train":
         entry = find_data(config.data)[0]
@@ -42,6 +47,7 @@ def open_stream(config: TrainConfig, split: SplitName, device: torch.device) -> 
         num_samples=config.num_samples if split == "train" else None,
         holdout=config.holdout,
         seed=config.data_seed,
+        own=own,
     )
 
 

@@ -109,7 +109,7 @@ def _own_data(net: Net) -> Stream:
         folder=folder,
         image_size=size,
         channels=channels,
-        seed=net.card.data_seed,
+        **net.card.opening(net.card.data),
     )
 
 

@@ -16,7 +16,6 @@ from torch import Tensor
 from capsnet.data.splits.parting import part
 from capsnet.data.splits.split import Split
 from capsnet.errors import UserError
-from capsnet.files import write_text
 from capsnet.pictures.alike import Alike, find_alike
 from capsnet.pictures.checking import Check, check_pictures
 from capsnet.pictures.grouping import group_rows
@@ -84,8 +83,8 @@ class Own:
                 table[n, place[str(name)]] = 1
         return table
 
-    def write_split(self, path: Path) -> None:
-        """Write file, label, group and split of every picture, for others to use."""
+    def split_text(self) -> str:
+        """Return a table with file, label, group and split of every picture, for others to use."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(("file", "label", "group", "split"))
@@ -95,7 +94,7 @@ class Own:
             told = label if isinstance(label, str) else "|".join(map(str, label))
             group = listing.groups[k] if listing.groups else ""
             writer.writerow((file, told, group, self.splits[k]))
-        write_text(path, text.getvalue())
+        return text.getvalue()
 
 
 def open_own(
