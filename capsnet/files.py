@@ -108,6 +108,9 @@ def append_line(path: Path, line: str) -> None:
 
 
 def write_text(path: Path | str, text: str) -> None:
-    """Write a small text file whole or not at all, the same bytes on every system."""
+    """Write a small text file whole or not at all, the same bytes on every system.
+
+    The name of a file that is no text keeps its bytes.
+    """
     with whole_file(path) as temporary:
-        temporary.write_text(text, encoding="utf-8", newline="\n")
+        temporary.write_text(text, encoding="utf-8", errors="surrogateescape", newline="\n")

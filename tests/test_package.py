@@ -26,11 +26,22 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 
 # Which extra the parts outside the core belong to.
 FOLDERS = {"web": "explorer", "figures": "figures", "experiments": "experiments"}
-LAZY = {"training/board.py": "tensorboard", "data/sets/affnist.py": "experiments"}
+LAZY = {
+    "training/board.py": ("tensorboard",),
+    "data/sets/affnist.py": ("experiments",),
+    "data/splits/parting.py": ("pictures",),
+    "measures/baselines.py": ("pictures",),
+    "measures/calibrating.py": ("pictures",),
+    "measures/curves.py": ("pictures",),
+    "measures/values.py": ("pictures",),
+    "pictures/decoding.py": ("medical", "heic"),
+}
 WITH_TORCH = {"triton"}  # comes with torch's builds for CUDA; imported where a GPU is used
 DISTRIBUTIONS = {
     "PIL": "pillow",
     "annotated_types": "annotated-types",
+    "sklearn": "scikit-learn",
+    "pillow_heif": "pillow-heif",
 }  # whose name is not that of what is imported
 
 
@@ -71,7 +82,7 @@ def test_every_import_is_declared(path):
     at_once, later = set(CORE | WITH_TORCH), set()
     if extra := FOLDERS.get(where(path).split("/")[0]):
         at_once |= EXTRAS[extra]
-    if extra := LAZY.get(where(path)):
+    for extra in LAZY.get(where(path), ()):
         later |= EXTRAS[extra]
     for package, lazily in packages(path):
         assert package in (at_once | later if lazily else at_once)

@@ -19,7 +19,7 @@ import torch
 from capsnet.data.sets.affnist import load_affnist
 from capsnet.data.sets.digits import load_digits
 from capsnet.data.sets.mnist import load_fashion, load_mnist
-from capsnet.data.sets.own import Own, open_own
+from capsnet.data.sets.own import MAX_SIZE, Own, open_own
 from capsnet.data.sets.smallnorb import load_smallnorb
 from capsnet.data.sources.locate import FASHION, MNIST, Source
 from capsnet.data.splits.split import Split, stratified
@@ -32,7 +32,6 @@ from capsnet.errors import UserError, unknown_name
 from capsnet.pictures.layout import Layout, is_own
 from capsnet.plugins import load_entry_points
 
-MAX_SIZE = 10_000
 SplitName = Literal["train", "validation", "test"]
 
 
@@ -108,7 +107,7 @@ def _smallnorb(split: str, ask: Request) -> Split:
 def _folder(split: str, ask: Request) -> Split:
     assert ask.folder is not None
     size, channels = ask.image_size, ask.channels
-    return open_own(Path(ask.folder), None, size, channels, seed=ask.seed).split(split)
+    return open_own(Path(ask.folder), None, size, channels, 0, ask.seed).split(split)
 
 
 def _given_folder(title: str, ask: Request) -> str | Path:
@@ -245,7 +244,7 @@ def open_data(
     image_size: int | None = None,
     channels: int | None = None,
     num_samples: int | None = None,
-    holdout: int | None = None,
+    holdout: int | None = 0,
     seed: int = 0,
     layout: Layout | None = None,
     fold: tuple[int, int] | None = None,
@@ -254,9 +253,9 @@ def open_data(
     """Return a stream of a data set's split on `device`.
 
     `holdout` images, drawn by the seed with the classes' shares kept, leave "train" and are
-    "validation"; by default none, of the user's own pictures a sixth. `layout` says what those are;
-    `own` are such pictures that have been opened already. `num_samples` takes that many images in
-    the same way, or makes that many pairs or versions. `image_size` is the canvas, or the size
+    "validation"; None: a sixth of the user's own pictures, none of others. `layout` says what those
+    are; `own` are such pictures that have been opened already. `num_samples` takes that many images
+    in the same way, or makes that many pairs or versions. `image_size` is the canvas, or the size
     that pictures and smallNORB are scaled to.
     """
     entry, folder = find_data(name, folder)

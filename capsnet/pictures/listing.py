@@ -25,8 +25,8 @@ def list_pictures(path: Path, layout: Layout) -> Listing:
             listing = replace(listing, splits=_split_parts(listing, layout.split_from))
     else:
         raise UserError(
-            f"There is no folder or table {path}; give a folder that holds a folder per class, or "
-            "a CSV file that names pictures."
+            f"There is no folder {path}, nor a table of that name; give a folder that holds a "
+            "folder per class, or a CSV file that names pictures."
         )
     if split_file is not None:
         listing = replace(listing, splits=_from_file(listing, split_file))

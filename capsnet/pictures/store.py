@@ -114,6 +114,8 @@ def _make(
         first = _first_form(files, layout)
         if size is None:
             size = _usual_size(files, first, layout)
+        if channels not in (None, 1, 3) and first.channels in (1, 3) and first.channels != channels:
+            raise UserError(f"Pictures have 1 or 3 channels, not {channels}; ask for one of these.")
         wanted = channels or (3 if first.channels in (1, 3) else first.channels)
         deep = first.bits > 8 and first.channels != 3
         out = work / "raw.npy"

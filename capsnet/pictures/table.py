@@ -115,14 +115,14 @@ def read_splits(path: Path) -> dict[str, str]:
 
 def _read(path: Path) -> tuple[list[str], list[Row]]:
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
+        with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
             csv.field_size_limit(MAX_CELL)
             delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
             reader = csv.reader(file, delimiter=delimiter, strict=True)
             lines = [line for line in reader if any(cell.strip() for cell in line)]
     except FileNotFoundError:
         raise UserError(f"There is no table {path}; check the name.") from None
-    except (csv.Error, UnicodeDecodeError) as error:
+    except csv.Error as error:
         raise UserError(f"{path} is no readable table ({error}); save it as UTF-8 CSV.") from None
     if len(lines) < 2:
         raise UserError(f"{path} has no rows; a table has a line of names and one per picture.")

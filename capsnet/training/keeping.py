@@ -44,13 +44,17 @@ def keep_pictures(own: Own, config: TrainConfig) -> None:
     """Write the split and what was found; a UserError if a run to resume had other pictures."""
     path = config.folder / SPLIT_FILE
     text = own.split_text()
-    if config.resume and path.exists() and path.read_text(encoding="utf-8") != text:
+    if (
+        config.resume
+        and path.exists()
+        and path.read_text(encoding="utf-8", errors="surrogateescape") != text
+    ):
         raise UserError(
             f"The pictures of {config.data} are others than when the run in {config.folder} began; "
             "bring them back, or start a new run with another --out."
         )
     write_text(path, text)
-    found = json.dumps(own.check.to_json(), indent=2, ensure_ascii=False)
+    found = json.dumps(own.check.to_json(), indent=2)
     write_text(config.folder / DATA_FILE, found)
 
 

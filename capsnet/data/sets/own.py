@@ -24,6 +24,8 @@ from capsnet.pictures.listing import list_pictures
 from capsnet.pictures.store import Progress, Stored, read_pictures
 from capsnet.tasks import Numbers, OneLabel, SeveralLabels, Task
 
+MAX_SIZE = 10_000
+
 
 @dataclass(frozen=True, eq=False)
 class Own:
@@ -113,6 +115,8 @@ def open_own(
     it; in one made here groups and pictures that are alike stay together.
     """
     layout = layout or Layout()
+    if size is not None and not 1 <= size <= MAX_SIZE:
+        raise UserError(f"Images cannot be {size} px wide; ask for 1 to {MAX_SIZE}.")
     listing = list_pictures(path, layout)
     stored = read_pictures(listing, size, channels, layout, progress)
     listing = stored.listing
