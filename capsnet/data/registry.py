@@ -71,6 +71,11 @@ class Entry:
         return self.stream in (_centred, _as_loaded)
 
     @property
+    def own(self) -> bool:
+        """Whether these are the user's own pictures, of which nothing is known beforehand."""
+        return self is FOLDER
+
+    @property
     def takes_warp(self) -> bool:
         """Whether training images may be rotated, scaled, sheared and bent."""
         return self.takes_shift or self.stream is _overlaps
@@ -252,8 +257,13 @@ def open_data(
         raise unknown_name("split", split, ("train", "validation", "test"))
     if augment is not None and split != "train":
         raise UserError(f"Only training images are augmented; leave augment out for {split}.")
-    if augment is not None and augment.warps and not entry.takes_warp:
+    if augment is not None and (augment.warps or augment.flips) and not entry.takes_warp:
         raise UserError(f"{entry.name} moves its images by its own rules; leave the warp out.")
+    if augment is not None and augment.tones and not entry.takes_warp:
+        raise UserError(
+            f"{entry.name} makes its images by its own rules; leave brightness, intensity and "
+            "colour out."
+        )
     if augment is not None and augment.shift and not entry.takes_shift:
         raise UserError(f"{entry.name} moves its images by its own rules; leave the shift out.")
     if split == "validation" and holdout < 1:
