@@ -144,7 +144,7 @@ def predict(
 
 
 def figure(
-    kind: Positional[Literal["reconstructions", "perturbation", "routing", "overlap"]],
+    kind: Positional[Literal["reconstructions", "perturbation", "routing", "overlap", "curve"]],
     weights: str,
     out: Path | None = None,
     data: str | None = None,
@@ -157,8 +157,8 @@ def figure(
     Example: capsnet figure perturbation --weights runs/capsnet_small-digits-seed0
 
     Args:
-        kind: Pictures drawn back, one dimension tweaked at a time, routing step by step, or two
-            digits over each other.
+        kind: Pictures drawn back, one dimension tweaked at a time, routing step by step, two
+            digits over each other, or how the run went, epoch by epoch.
         weights: Folder of a run, a weights file, or the name of a model with shipped weights.
         out: The PNG file; by default KIND.png.
         data: Name of the data set or a folder of images; by default what it was trained on.
@@ -167,6 +167,7 @@ def figure(
         plugin: Python files of yours that register models or data.
     """
     from capsnet.figures import FIGURES, open_figure_data, save_figure
+    from capsnet.figures.curve import draw_curve
     from capsnet.models.weights import find_model
     from capsnet.plugins import load_plugins
     from capsnet.training.evaluation import check_names
@@ -175,6 +176,12 @@ def figure(
     path = out or Path(f"{kind}.png")
     check_png(path)
     load_plugins(plugin)
+    if kind == "curve":
+        if data is not None or data_folder is not None or index:
+            raise UserError("The curve is drawn from a run's log; leave data and index out.")
+        save_figure(draw_curve(Path(weights)), path)
+        print(f"Wrote {path}.")
+        return 0
     with WorkProgress(f"drawing {kind}"):
         model, card = find_model(weights)
         name = card.data if data is None else data

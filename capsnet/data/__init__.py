@@ -19,6 +19,7 @@ from capsnet.data.splits.reports import check, fetch
 from capsnet.data.splits.split import Split, stratified
 from capsnet.data.streams.affine import AffineStream, CanvasStream
 from capsnet.data.streams.augmentation import Augment
+from capsnet.data.streams.balanced import BalancedStream
 from capsnet.data.streams.overlap import OverlapStream, bounding_box_overlap
 from capsnet.data.streams.stream import ImageStream, Plan, Stream
 from capsnet.files import cache_folder
@@ -26,6 +27,7 @@ from capsnet.files import cache_folder
 __all__ = [
     "AffineStream",
     "Augment",
+    "BalancedStream",
     "CanvasStream",
     "Entry",
     "ImageStream",

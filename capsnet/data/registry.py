@@ -66,14 +66,14 @@ class Entry:
     source: Source | None = field(default=None, repr=False)
 
     @property
-    def own(self) -> bool:
-        """Whether these are the user's own pictures."""
-        return self.load is _folder
-
-    @property
     def takes_shift(self) -> bool:
         """Whether training images may be shifted; other data moves them by its own rules."""
         return self.stream in (_centred, _as_loaded)
+
+    @property
+    def own(self) -> bool:
+        """Whether these are the user's own pictures, of which nothing is known beforehand."""
+        return self is FOLDER
 
     @property
     def takes_warp(self) -> bool:
@@ -263,8 +263,13 @@ def open_data(
         raise unknown_name("split", split, ("train", "validation", "test"))
     if augment is not None and split != "train":
         raise UserError(f"Only training images are augmented; leave augment out for {split}.")
-    if augment is not None and augment.warps and not entry.takes_warp:
+    if augment is not None and (augment.warps or augment.flips) and not entry.takes_warp:
         raise UserError(f"{entry.name} moves its images by its own rules; leave the warp out.")
+    if augment is not None and augment.tones and not entry.takes_warp:
+        raise UserError(
+            f"{entry.name} makes its images by its own rules; leave brightness, intensity and "
+            "colour out."
+        )
     if augment is not None and augment.shift and not entry.takes_shift:
         raise UserError(f"{entry.name} moves its images by its own rules; leave the shift out.")
     if split == "validation" and not holdout and not entry.own:

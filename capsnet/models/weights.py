@@ -16,7 +16,7 @@ from torch import Tensor
 from capsnet.errors import UserError
 from capsnet.files import whole_file
 from capsnet.models.model import Model
-from capsnet.models.registry import create_model, model_entry
+from capsnet.models.registry import create_model, model_entry, option_of
 from capsnet.options import tuples
 from capsnet.pictures.layout import Layout
 from capsnet.pictures.reading import Reading
@@ -155,6 +155,15 @@ class Card:
 
 def find_model(where: str) -> tuple[Model, Card]:
     """Return model and card from the folder of a run, a weights file or a shipped model's name."""
+    path = find_weights(where)
+    model, card = load_weights(path)
+    if card.config is None or card.task is None:
+        raise UserError(f"{path} does not say what it was trained on; give weights of a run.")
+    return model, replace(card, folder=path.parent)
+
+
+def find_weights(where: str) -> Path:
+    """Return the weights file of a run's folder, of a path or of a shipped model's name."""
     path = Path(where)
     if path.is_dir():
         path = path / WEIGHTS
@@ -166,10 +175,47 @@ def find_model(where: str) -> tuple[Model, Card]:
         if path.suffix or len(path.parts) > 1:
             raise UserError(f"There is no file or folder {where}; train a model first.")
         path = shipped(where)
-    model, card = load_weights(path)
-    if card.config is None or card.task is None:
-        raise UserError(f"{path} does not say what it was trained on; give weights of a run.")
-    return model, replace(card, folder=path.parent)
+    return path
+
+
+def start_from(where: str, name: str, options: dict[str, Any], task: Task) -> Model:
+    """Build the model `name` for a task from the weights of one that was trained before.
+
+    Args:
+        where: The folder of a run, a weights file or a shipped model's name.
+        name: The model, which must be the one of these weights.
+        options: Options of the new model; all others are those of the weights.
+        task: What it will be trained for; if classes or image size are others than those of the
+            weights, the trunk is kept and the head is new.
+
+    Example:
+        >>> start_from("capsnet_small", "capsnet_small", {"num_classes": 2}, OneLabel(("a", "b")))
+    """
+    path = find_weights(where)
+    tensors, card = read_weights(path)
+    if card.model != name:
+        raise UserError(
+            f"{where} holds weights of {card.model}, not of {name}; start from weights of {name}, "
+            f"or train {card.model}."
+        )
+    model = create_model(name, **{**card.options, **options})
+    before = option_of(model_entry(name), card.options, "image_shape")
+    if before[0] != model.image_shape[0]:
+        raise UserError(
+            f"{where} was trained on images with {before[0]} channels, these have "
+            f"{model.image_shape[0]}; ask for --channels {before[0]}."
+        )
+    same = before == model.image_shape and card.task == task
+    try:
+        set_weights(model, tensors, path, keep_head=same)
+    except UserError as error:
+        if before == model.image_shape:
+            raise
+        raise UserError(
+            f"The trunk of {where} is made for images of {before[1]}×{before[2]}, these have "
+            f"{model.image_shape[1]}×{model.image_shape[2]}; ask for --image-size {before[1]}."
+        ) from error
+    return model
 
 
 def shipped(name: str) -> Path:

@@ -33,7 +33,15 @@ Seed = Annotated[int, Ge(0), Lt(2**32)]
 
 # How the settings are shown to people.
 GROUPS = {
-    "what is trained": ("model", "options", "plugin", "reconstruction_weight", "average_classes"),
+    "what is trained": (
+        "model",
+        "options",
+        "plugin",
+        "start_from",
+        "freeze",
+        "reconstruction_weight",
+        "average_classes",
+    ),
     "on what": (
         "data",
         "data_folder",
@@ -54,6 +62,8 @@ GROUPS = {
         "batch_size",
         "seed",
         "stop_at_error",
+        "patience",
+        "balance",
         "lr",
         "schedule",
         "lr_decay",
@@ -62,7 +72,19 @@ GROUPS = {
         "averaging",
         "weight_decay",
     ),
-    "augmentation": ("shift", "rotate", "scale", "shear", "elastic", "contrast"),
+    "augmentation": (
+        "shift",
+        "rotate",
+        "scale",
+        "shear",
+        "elastic",
+        "contrast",
+        "flip",
+        "crop",
+        "brightness",
+        "intensity",
+        "colour",
+    ),
     "where": (
         "out",
         "resume",
@@ -91,6 +113,11 @@ class TrainConfig(Layout):
     """Options of the model as NAME=VALUE, e.g. num_iters=1 leaky=True 'decoder=()'."""
     plugin: tuple[Path, ...] = ()
     """Python files of yours that register models or data."""
+    start_from: str | None = None
+    """Weights to start from: the folder of a run, a file, or the name of a model with shipped
+    weights. Their options are kept; the head is new where classes or image size are others."""
+    freeze: bool = False
+    """Train the head alone and keep the trunk of start_from as it is."""
     reconstruction_weight: Positive = 0.0005
     """Weight of the sum of squared pixel differences in the loss of a model with a decoder."""
     average_classes: bool = False
@@ -124,15 +151,24 @@ class TrainConfig(Layout):
     data_seed: Seed = 0
     """Seed of the choice of images: those held out, those of num_samples, a folder's test part."""
 
-    epochs: Count = 50
-    """Passes over the training data."""
-    batch_size: Count = 128
-    """Images in one step; the last batch of an epoch is filled up from its beginning."""
+    epochs: Count | None = None
+    """Passes over the training data; by default 50, and for your own pictures as many as make about
+    2,000 steps."""
+    batch_size: Count | None = None
+    """Images in one step; the last batch of an epoch is filled up from its beginning. By default
+    128, and for your own pictures no more than a tenth of them."""
     seed: Seed = 0
     """Seed of weights, order and augmentation."""
     stop_at_error: Positive | None = None
     """Stop after the first epoch whose validation error in per cent (of numbers: mean absolute
     error) is not above; needs holdout."""
+    patience: Whole | None = None
+    """Stop after so many epochs without a better validation figure and keep the weights of the best
+    epoch; 0: go on to the end and keep the last. By default 0, and for your own pictures with a
+    validation split a fifth of the epochs, at least 10."""
+    balance: Literal["none", "loss", "sampling"] = "none"
+    """For classes of unequal size: let images of rare ones count for more in the loss, or show all
+    classes equally often."""
     lr: Annotated[float, Gt(0), Lt(LARGEST)] = 1e-3
     """Learning rate of Adam at the start."""
     schedule: Literal["paper", "linear", "cosine", "constant"] = "paper"
@@ -160,8 +196,19 @@ class TrainConfig(Layout):
     elastic: Positive = 0.0
     """Random bending: the standard deviation in pixels of every pixel's displacement."""
     contrast: Annotated[float, Gt(0), Lt(LARGEST)] = 1.0
-    """Factor of the contrast of an image that is rotated, scaled, sheared or bent, which gives back
-    what interpolation blurs; with 1.2 such digits are as sharp as they were."""
+    """Factor of the contrast of an image that is rotated, scaled, sheared, bent or cropped, which
+    gives back what interpolation blurs; with 1.2 such digits are as sharp as they were."""
+    flip: Literal["none", "horizontal", "vertical", "both"] = "none"
+    """Mirror images at random: left and right, top and bottom, or each by itself."""
+    crop: Share = 0.0
+    """Random crop: the share of the side that may be cut away; the rest is scaled back."""
+    brightness: Share = 0.0
+    """Random brightness, added to all pixels, as a share of white up and down."""
+    intensity: Share = 0.0
+    """Random strength of the differences from an image's mean, as a fraction up and down."""
+    colour: Share = 0.0
+    """Random colours of RGB images: hues turned by up to this share of half the circle, saturation
+    changed by up to this fraction."""
 
     out: Path | None = None
     """Folder of the run; by default runs/MODEL-DATA-seedSEED."""
@@ -198,6 +245,10 @@ class TrainConfig(Layout):
         _require(held or self.final_split == "test", "final-split needs a holdout")
         _require(self.fold <= self.folds, "fold must be one of the folds")
         _require(own or not self.folds, "folds are for pictures of your own; leave them out")
+        _require(
+            self.start_from is not None or not self.freeze,
+            "freeze keeps the trunk of trained weights; give start-from too",
+        )
 
     @property
     def folder(self) -> Path:
@@ -210,12 +261,21 @@ class TrainConfig(Layout):
         return {key: _plain(value) for key, value in asdict(self).items()}
 
 
-def differences(config: TrainConfig, saved: dict[str, Any]) -> list[str]:
+@dataclass(frozen=True)
+class SettledConfig(TrainConfig):
+    """A TrainConfig in which nothing is left to choose (planning.py); for named data these."""
+
+    epochs: Count = 50
+    batch_size: Count = 128
+    patience: Whole = 0
+
+
+def differences(config: SettledConfig, saved: dict[str, Any]) -> list[str]:
     """Return what a continuation would change against the saved config, as 'name: old -> new'.
 
     Settings added since the config was saved were at their default.
     """
-    current, saved = config.to_json(), TrainConfig().to_json() | saved
+    current, saved = config.to_json(), SettledConfig().to_json() | saved
     if not is_own(Path(config.data.removeprefix("folder:"))):  # none is held out by default
         current["holdout"], saved["holdout"] = current["holdout"] or 0, saved["holdout"] or 0
     return [

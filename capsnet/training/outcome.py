@@ -12,6 +12,7 @@ from typing import Any
 from capsnet.models import Model
 from capsnet.tasks import LabelsResult, Result
 from capsnet.training.evaluation import pack
+from capsnet.training.planning import RunPlan
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,8 @@ class Finished:
     history: tuple[Epoch, ...]
     device: str
     precision: str
+    taken: int  # the epoch, counted from 1, whose weights these are
+    plan: RunPlan  # what was said before the first step
 
     @property
     def seconds(self) -> float:
@@ -94,13 +97,18 @@ class Finished:
             "images_per_second": self.images_per_second,
             "device": self.device,
             "precision": self.precision,
+            "taken_epoch": self.taken,
+            "plan": self.plan.to_json(),
             "folder": str(self.folder),
         }
 
     def __str__(self) -> str:
+        last = self.history[-1].epoch
+        taken = f" of epoch {self.taken} of {last}" if self.plan.patience else ""
         return (
             f"{self.model} on {self.data}, {self.split}: {self.result} after {self.seconds:.1f} s "
-            f"of training ({self.images_per_second:,.0f} images/s); weights in {self.folder}."
+            f"of training ({self.images_per_second:,.0f} images/s); weights{taken} in "
+            f"{self.folder}."
         )
 
 

@@ -6,8 +6,9 @@ Every run is a run like any other, in a folder of its own; one that is finished 
 """
 
 import json
+import sys
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from capsnet.models import create_model
 from capsnet.models.weights import WEIGHTS, read_weights
 from capsnet.tasks import Labels
 from capsnet.training.checkpoint import CHECKPOINT
-from capsnet.training.config import TrainConfig, differences
+from capsnet.training.config import SettledConfig, TrainConfig, differences
 from capsnet.training.outcome import Diverged, Interrupted, Member, Series
 
 BASELINE = "baseline"  # the folder of the CNN beside a run
@@ -45,6 +46,7 @@ def train_series(config: TrainConfig, train_one: TrainOne) -> Series | Interrupt
         )
     runs = []
     for part in parts(config):
+        print(f"{part.folder.name}:", file=sys.stderr)
         outcome = train_with_baseline(part, train_one)
         if isinstance(outcome, Interrupted | Diverged):
             return outcome
@@ -107,6 +109,8 @@ def baseline_config(config: TrainConfig) -> TrainConfig | None:
         options=(f"channels={min(WIDTHS, key=distance)}",),
         reconstruction_weight=usual.reconstruction_weight,
         average_classes=usual.average_classes,
+        start_from=None,
+        freeze=False,
         baseline="none",
         out=config.folder / BASELINE,
     )
@@ -124,7 +128,10 @@ def _finish(config: TrainConfig, train_one: TrainOne) -> Interrupted | Diverged 
 def _same(config: TrainConfig) -> bool:
     """Whether the run in the folder has these settings; if not, resuming it says which."""
     saved = json.loads((config.folder / "config.json").read_text(encoding="utf-8"))
-    return not differences(config, saved)
+    given = {f.name: getattr(config, f.name) for f in fields(TrainConfig)}
+    chosen = {name: saved[name] for name in ("batch_size", "epochs", "patience")}
+    left = {name: x for name, x in chosen.items() if given[name] is None}
+    return not differences(SettledConfig(**{**given, **left}), saved)
 
 
 def _result(folder: Path) -> tuple[str, float]:
