@@ -23,7 +23,7 @@ BELOW = {
     "bench": {"tasks", "ops", "layers", "models", "data", "training"},
     "figures": {"tasks", "ops", "models", "data", "training"},
     "experiments": {"tasks", "ops", "layers", "models", "data", "training", "bench", "figures"},
-    "web": {"tasks", "pictures", "measures", "ops", "models", "data"},
+    "web": {"tasks", "pictures", "measures", "ops", "models", "data", "prediction"},
     "errors": set(),
     "files": set(),
     "options": set(),

@@ -108,39 +108,50 @@ def evaluate(
 def predict(
     images: Positional[tuple[Path, ...]],
     weights: str,
+    as_is: bool = False,
     invert: bool = False,
     centre: bool = False,
+    csv: Path | None = None,
+    save_input: Path | None = None,
     reconstruct: Path | None = None,
+    skip_bad: bool = False,
     device: str = "auto",
     plugin: tuple[Path, ...] = (),
     json: bool = False,
 ) -> int:
-    """Say what is on your own PNG or JPG pictures.
+    """Say what is on your own pictures, and when not to trust that.
 
-    Example: capsnet predict seven.jpg --weights runs/capsnet_small-digits-seed0 --invert --centre
+    Example: capsnet predict seven.jpg --weights capsnet_mnist
 
     Args:
-        images: Picture files.
+        images: Picture files, and folders of them. For networks of digits the ink is found on
+            whatever paper, dark on light or light on dark, and placed as MNIST's digits are.
         weights: Folder of a run, a weights file, or the name of a model with shipped weights.
-        invert: The pictures show dark ink on white paper.
-        centre: Crop the ink and centre it as MNIST's digits are.
+        as_is: Take the pictures as they are: scaled and padded only.
+        invert: The pictures show dark ink on white paper; as they are but for that.
+        centre: Crop the ink and centre it as MNIST's digits are; as it is but for that.
+        csv: File for a table: file, prediction, confidence, and a column for each class.
+        save_input: Folder for what the network saw, one PNG per picture.
         reconstruct: Folder for what the winning capsule draws, one PNG per picture.
+        skip_bad: Leave files out that cannot be read, and name them.
         device: auto, cpu, cuda or cuda:N.
         plugin: Python files of yours that register models.
         json: Print the result as one JSON object on the last line.
     """
-    from capsnet.plugins import load_plugins
-    from capsnet.prediction import predict as run
-    from capsnet.training.progress import WorkProgress
+    from capsnet.cli.predicting import predict_files
 
     if not images:
-        raise UserError("No picture was given; name one or more PNG or JPG files.")
-    load_plugins(plugin)
-    with WorkProgress("predicting", len(images), "pictures") as progress:
-        answers = run(images, weights, invert, centre, reconstruct, device, progress)
-    facts = {"predictions": [answer.to_json() for answer in answers]}
-    show(json, facts, "\n".join(map(str, answers)))
-    return 0
+        raise UserError("No picture was given; name one or more picture files or folders.")
+    return predict_files(
+        images,
+        weights,
+        {"as_is": as_is, "invert": invert, "centre": centre, "device": device}
+        | {"save_input": save_input, "reconstruct": reconstruct},
+        csv,
+        skip_bad,
+        plugin,
+        json,
+    )
 
 
 def figure(

@@ -234,6 +234,15 @@ def find_data(name: str, folder: str | Path | None = None) -> tuple[Entry, str |
     return FOLDER, Path(os.path.expanduser(path))  # unlike Path's, which raises for ~nobody
 
 
+def shows_digits(name: str) -> bool:
+    """Whether a data set shows MNIST's digits, in whatever arrangement."""
+    try:
+        entry, _ = find_data(name)
+    except UserError:
+        return False
+    return entry.source is MNIST or "digits" in entry.name
+
+
 def open_data(
     name: str,
     split: SplitName,
