@@ -20,6 +20,7 @@ BELOW = {
     "models": {"tasks", "pictures", "ops", "layers"},
     "training": {"tasks", "pictures", "measures", "ops", "layers", "models", "data"},
     "prediction": {"tasks", "pictures", "models", "data", "training"},
+    "exporting": {"tasks", "pictures", "layers", "models", "data"},
     "bench": {"tasks", "ops", "layers", "models", "data", "training"},
     "figures": {"tasks", "ops", "models", "data", "training"},
     "experiments": {"tasks", "ops", "layers", "models", "data", "training", "bench", "figures"},

@@ -16,11 +16,11 @@ from torch import Tensor
 
 from capsnet.data import read_image
 from capsnet.data.registry import shows_digits
-from capsnet.data.sets.folders import SUFFIXES
 from capsnet.data.sets.pictures import centre_ink, fit_square, flatten, open_picture
 from capsnet.errors import UserError
 from capsnet.models import Model
 from capsnet.models.weights import Card
+from capsnet.pictures.decoding import SUFFIXES
 from capsnet.pictures.ink import Blank, find_ink, is_clean
 from capsnet.pictures.reading import BYTE_WHITE, Reading
 from capsnet.prediction.trust import BLANK
