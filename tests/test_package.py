@@ -36,7 +36,7 @@ LAZY = {
     "measures/values.py": ("pictures",),
     "pictures/decoding.py": ("medical", "heic"),
     "exporting/formats.py": ("export",),
-    "models/trunk.py": ("trunks",),
+    "models/trunks.py": ("trunks",),
 }
 WITH_TORCH = {"triton"}  # comes with torch's builds for CUDA; imported where a GPU is used
 DISTRIBUTIONS = {

@@ -18,6 +18,7 @@ from capsnet.pictures.layout import Listing
 
 TEST_SHARE = 0.2
 VALIDATION_SHARE = 1 / 6  # of what is left for training
+DRAWS = 10
 
 
 def part(
@@ -108,29 +109,30 @@ class _Drawer:
         return self._folds(rows, folds)[number - 1]
 
     def _groups(self, rows: np.ndarray, parts: int, whole: bool = True) -> np.ndarray:
-        """Return about a `parts`-th of the rows, with every class on both sides if it can be."""
-        parts = max(2, min(parts, min(self._groups_of(rows).values())))
+        """Return about a `parts`-th of the rows, with every class on both sides.
+
+        Where rare classes do not let that be, other draws are tried, then larger parts. Without
+        `whole`, and for numbers and several labels, the first draw will do.
+        """
         classes = len(np.unique(self.strata[rows]))
-        options = self._folds(rows, parts)
-        for chosen in options:
-            left = np.setdiff1d(rows, chosen)
-            if all(len(np.unique(self.strata[x])) == classes for x in (chosen, left)):
-                return chosen
-        for chosen in options:
-            left = np.setdiff1d(rows, chosen)
-            if len(np.unique(self.strata[left])) == classes and len(chosen):
-                if whole and self.listing.kind == "one_label":
-                    break
-                return chosen
+        most = min(parts, len(np.unique(self.together[rows])))
+        strict = whole and self.listing.kind == "one_label"
+        for num in range(most, 1, -1):
+            for draw in range(DRAWS):
+                for chosen in self._folds(rows, num, draw):
+                    left = np.setdiff1d(rows, chosen)
+                    sides = [len(np.unique(self.strata[x])) for x in (chosen, left)]
+                    if sides == [classes, classes] or (not strict and min(sides) > 0):
+                        return chosen
         raise UserError(
             f"The groups of {self.listing.root} cannot be parted so that every class is trained "
             "and tested; add groups, or part them by hand into train and test folders."
         )
 
-    def _folds(self, rows: np.ndarray, parts: int) -> list[np.ndarray]:
+    def _folds(self, rows: np.ndarray, parts: int, draw: int = 0) -> list[np.ndarray]:
         with needs("Splits by groups and folds need scikit-learn", extra="pictures"):
             from sklearn.model_selection import StratifiedGroupKFold
-        splitter = StratifiedGroupKFold(parts, shuffle=True, random_state=self.seed)
+        splitter = StratifiedGroupKFold(parts, shuffle=True, random_state=self.seed + draw)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # that a class is rare is said in our words
             found = splitter.split(rows, self.strata[rows], self.together[rows])
