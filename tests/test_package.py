@@ -26,7 +26,11 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 
 # Which extra the parts outside the core belong to.
 FOLDERS = {"web": "explorer", "figures": "figures", "experiments": "experiments"}
-LAZY = {"training/board.py": "tensorboard", "data/sets/affnist.py": "experiments"}
+LAZY = {
+    "training/board.py": "tensorboard",
+    "data/sets/affnist.py": "experiments",
+    "models/trunks.py": "trunks",
+}
 WITH_TORCH = {"triton"}  # comes with torch's builds for CUDA; imported where a GPU is used
 DISTRIBUTIONS = {
     "PIL": "pillow",
