@@ -13,7 +13,7 @@ from typing import Any
 
 from torch import Tensor
 
-from capsnet.tasks import OneLabel, Pairs, SeveralLabels, Task
+from capsnet.tasks import Calibration, OneLabel, Pairs, SeveralLabels, Task
 
 MAX_TOLD = 12  # classes that a summary names
 
@@ -54,6 +54,14 @@ class Prediction:
         if self.input is not None:
             lines.append(f"  the network saw {self.input}")
         return "\n".join(lines)
+
+
+def decided(task: Task, calibration: Calibration | None, answers: Tensor) -> tuple[Tensor, str]:
+    """Return answers [J] to one image as probabilities if that is known, and what they say."""
+    if calibration is None:
+        return answers, task.decide(answers)
+    shown = calibration.probabilities(task, answers[None])[0]
+    return shown, calibration.decide(task, shown)
 
 
 def confidence(task: Task, probabilities: Tensor, said: str) -> float | None:

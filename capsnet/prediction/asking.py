@@ -14,7 +14,7 @@ import torch
 from capsnet.data.registry import shows_digits
 from capsnet.errors import UserError, require
 from capsnet.models.weights import find_model
-from capsnet.prediction.answer import Prediction, confidence
+from capsnet.prediction.answer import Prediction, confidence, decided
 from capsnet.prediction.pngs import distinct_stems, staged, write_png
 from capsnet.prediction.seeing import Look, Seen, pictures_in
 from capsnet.prediction.trust import doubts, drawing_errors, find_reference
@@ -86,7 +86,6 @@ def predict(
             output = model(images)
             errors = drawing_errors(model, images, output)
             answers = output.answers.cpu()
-            shown = answers if calibration is None else calibration.probabilities(task, answers)
             for n, row in enumerate(rows):
                 drawn = saw = None
                 if reconstruct is not None and drawn_in is not None and artist is not None:
@@ -95,18 +94,16 @@ def predict(
                 if save_input is not None and seen_in is not None:
                     saw = save_input / f"{names[row]}-input.png"
                     write_png(seen[n].pixels, seen_in / saw.name)
-                decision = (
-                    calibration.decide(task, shown[n]) if calibration else task.decide(shown[n])
-                )
+                shown, decision = decided(task, calibration, answers[n])
                 error = None if errors is None else float(errors[n])
                 said.append(
                     Prediction(
                         paths[row],
                         decision,
-                        dict(zip(task.names, shown[n].tolist(), strict=True)),
+                        dict(zip(task.names, shown.tolist(), strict=True)),
                         isinstance(task, Labels),
                         drawn,
-                        confidence(task, shown[n], decision),
+                        confidence(task, shown, decision),
                         doubts(model, answers[n], error, reference, seen[n].doubts),
                         saw,
                         calibration is not None,
