@@ -88,6 +88,14 @@ def trained(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def strange_runs(tmp_path_factory) -> Path:
+    """A folder of two folds, each with a CNN, on pictures whose names are not to be trusted."""
+    from strange import make_folds
+
+    return make_folds(tmp_path_factory.mktemp("strange") / "folds")
+
+
+@pytest.fixture(scope="session")
 def tiny_in():
     """Make the config of a run in a folder that takes a fraction of a second."""
 

@@ -25,7 +25,12 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
 # Which extra the parts outside the core belong to.
-FOLDERS = {"web": "explorer", "figures": "figures", "experiments": "experiments"}
+FOLDERS = {
+    "web": "explorer",
+    "figures": "figures",
+    "experiments": "experiments",
+    "report": "pictures",
+}
 LAZY = {
     "training/board.py": ("tensorboard",),
     "data/sets/affnist.py": ("experiments",),
@@ -147,6 +152,7 @@ END = {
     "demo": (["demo"], "Experiments need matplotlib and scipy", "experiments"),
     "reproduce": (["reproduce", "table1"], "Experiments need matplotlib and scipy", "experiments"),
     "explore": (["explore"], "The explorer needs FastAPI and uvicorn", "explorer"),
+    "report": (["report", "run"], "The report needs jinja2 and scikit-learn", "pictures"),
     "tensorboard": (
         ["train", "--data", "digits", *RUN, "--out", "board", "--tensorboard"],
         "TensorBoard's files need tensorboard",
@@ -197,7 +203,12 @@ def test_missing_extra_is_a_sentence(core_only, name):
 
 @pytest.mark.parametrize(
     ("part", "package"),
-    [("figures", "matplotlib"), ("experiments", "scipy"), ("web", "uvicorn")],
+    [
+        ("figures", "matplotlib"),
+        ("experiments", "scipy"),
+        ("web", "uvicorn"),
+        ("report", "jinja2"),
+    ],
 )
 def test_missing_extra_from_python(part, package, monkeypatch):
     for name in [x for x in sys.modules if x.startswith(f"capsnet.{part}")]:
@@ -231,7 +242,8 @@ def test_wheel_holds_what_the_package_needs_and_no_more(wheel):
         ["git", "ls-files", "capsnet"], cwd=ROOT, capture_output=True, encoding="utf-8", check=True
     )
     assert files == {*tracked.stdout.splitlines()}
-    for name in ("py.typed", "web/static/index.html", "ops/routing/README.md", "assets/digits.npz"):
+    pages = ("web/static/index.html", "report/page/page.html")
+    for name in ("py.typed", *pages, "ops/routing/README.md", "assets/digits.npz"):
         assert f"capsnet/{name}" in files
     assert "capsnet/assets/weights/capsnet_small.safetensors" in files
     assert not [name for name in files if "test" in name]

@@ -24,6 +24,7 @@ BELOW = {
     "bench": {"tasks", "ops", "layers", "models", "data", "training"},
     "figures": {"tasks", "ops", "models", "data", "training"},
     "experiments": {"tasks", "ops", "layers", "models", "data", "training", "bench", "figures"},
+    "report": {"tasks", "pictures", "measures", "models", "data", "training"},
     "web": {"tasks", "pictures", "measures", "ops", "models", "data", "prediction"},
     "errors": set(),
     "files": set(),

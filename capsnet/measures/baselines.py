@@ -1,6 +1,6 @@
 """Baselines: what can be had without capsules, from small pixels by scikit-learn.
 
-for baseline in fit_baselines(task, train_images, train_labels): baseline.answer(test_images)
+for baseline in fit_baselines(task, small_pixels(images), labels): baseline.answer(pixels)
 """
 
 import warnings
@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from capsnet.errors import needs
+from capsnet.measures.judged import truth_table
 from capsnet.tasks import Labels, OneLabel, Task
 
 SIDE = 16  # of the small pictures, in pixels
@@ -33,9 +34,9 @@ class Baseline:
     num_train: int  # pictures that it was fitted on
     predict: Callable[[np.ndarray], np.ndarray] = field(repr=False)
 
-    def answer(self, images: Tensor) -> np.ndarray:
-        """Return answers float32 [M, J] to images [M, C, H, W] as a split keeps them."""
-        return self.predict(small_pixels(images)).astype(np.float32)
+    def answer(self, pixels: np.ndarray) -> np.ndarray:
+        """Return answers float32 [M, J] to small pixels [M, F]."""
+        return self.predict(pixels).astype(np.float32)
 
 
 def small_pixels(images: Tensor) -> np.ndarray:
@@ -53,10 +54,15 @@ def small_pixels(images: Tensor) -> np.ndarray:
     return torch.cat(parts).numpy()
 
 
+def drawn_rows(num: int, seed: int = 0) -> np.ndarray:
+    """Return which of so many training pictures are used: all, or 10,000 of them, in order."""
+    return np.sort(np.random.default_rng(seed).permutation(num)[:MOST_PICTURES])
+
+
 def fit_baselines(
     task: Task,
-    images: Tensor,
-    labels: Tensor,
+    pixels: np.ndarray,
+    labels: np.ndarray,
     seed: int = 0,
     progress: Callable[[str], None] | None = None,
 ) -> tuple[Baseline, ...]:
@@ -64,8 +70,8 @@ def fit_baselines(
 
     Args:
         task: What is asked; numbers get the mean, ridge regression and neighbours' mean.
-        images: As a split keeps them, [M, C, H, W]; at most 10,000 are used, drawn by the seed.
-        labels: As a split keeps them.
+        pixels: Small pixels [M, F]; at most 10,000 pictures are used, drawn by the seed.
+        labels: As a split or a batch has them.
         seed: Of that draw.
         progress: Called with the title of each baseline before it is fitted.
 
@@ -75,13 +81,8 @@ def fit_baselines(
     with needs("Baselines need scikit-learn", extra="pictures"):
         import sklearn  # noqa: F401
 
-    if len(images) > MOST_PICTURES:
-        drawn = np.random.default_rng(seed).permutation(len(images))[:MOST_PICTURES]
-        rows = torch.from_numpy(np.sort(drawn))
-        images, labels = images[rows], labels[rows]
-    pixels = small_pixels(images)
-    batched = task.batched(labels.cpu())
-    truth = (task.table(batched) if isinstance(task, Labels) else batched).double().numpy()
+    rows = drawn_rows(len(pixels), seed)
+    pixels, truth = pixels[rows], truth_table(task, labels[rows])
     if isinstance(task, Labels):
         kinds = (
             ("majority", "always the most frequent", _majority),

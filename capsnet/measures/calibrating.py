@@ -8,7 +8,6 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from capsnet.errors import needs
 from capsnet.measures.answered import Answered
 from capsnet.measures.judged import judge
 from capsnet.measures.scores import is_binary
@@ -17,6 +16,7 @@ from capsnet.tasks import Calibration, OneLabel, SeveralLabels, Task
 FEWEST_PICTURES = 20  # of a validation split that a temperature is chosen on
 FEWEST_OF_A_CLASS = 5  # with and without a class, for its threshold
 HOTTEST = 20.0  # temperatures lie between this and its inverse
+ROUNDS, POINTS = 4, 21  # of the search for a temperature, which ends at a thousandth
 MIDDLE = 0.5
 Worth = Callable[[np.ndarray, np.ndarray, int, int], np.ndarray]
 
@@ -51,9 +51,6 @@ def _temperature(task: Task, answers: np.ndarray, truth: np.ndarray) -> float:
     Truth is softened as Platt does, by one part in M + 2: a set that is answered without an error
     would otherwise ask for certainty.
     """
-    with needs("Calibration needs scikit-learn", extra="pictures"):
-        from scipy.optimize import minimize_scalar
-
     said, soft = torch.from_numpy(answers.astype(np.float32)), 1 / (len(answers) + 2)
     others = truth.shape[1] - 1 if isinstance(task, OneLabel) else 1
     target = truth * (1 - soft) + (1 - truth) * soft / max(1, others)
@@ -66,10 +63,13 @@ def _temperature(task: Task, answers: np.ndarray, truth: np.ndarray) -> float:
             cost = cost - (1 - target) * np.log1p(-p)
         return float(cost.sum(axis=1).mean())
 
-    reach = float(np.log(HOTTEST))
-    found = minimize_scalar(loss, bounds=(-reach, reach), method="bounded")
-    best = float(found.x) if loss(float(found.x)) < loss(0.0) else 0.0
-    return float(np.exp(best))
+    # The loss has one valley, for it is convex in 1/T: each round looks closer around the lowest.
+    low, high = -np.log(HOTTEST), np.log(HOTTEST)
+    for _ in range(ROUNDS):
+        points = np.linspace(low, high, POINTS)
+        best, step = min(points, key=loss), points[1] - points[0]
+        low, high = max(low, best - step), min(high, best + step)
+    return float(np.exp(best)) if loss(best) < loss(0.0) else 1.0
 
 
 def youden(found: np.ndarray, false: np.ndarray, num: int, rest: int) -> np.ndarray:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from capsnet.errors import UserError
+from capsnet.errors import UserError, require
 from capsnet.measures.judged import Judged
 from capsnet.measures.resampling import Estimate, interval, num_resamples, resamples
 from capsnet.measures.scores import SCORES, main_scores, scores_of
@@ -21,8 +21,8 @@ class Difference:
     """One score of two ways of answering, and how far they are apart: ours minus theirs."""
 
     score: str
-    ours: float
-    theirs: float
+    ours: Estimate
+    theirs: Estimate
     difference: Estimate
 
     @property
@@ -62,28 +62,29 @@ def compare(
     theirs = _aligned(theirs, ours)
     wanted = main_scores(ours.task)
     total = resampled or num_resamples(len(ours), len(ours.task.names))
-    found = values(ours), values(theirs)
-    parts: list[dict[str, np.ndarray]] = []
+    found = values(ours, wanted), values(theirs, wanted)
+    drawn: dict[str, list[np.ndarray]] = {name: [] for name in wanted}
     for weights in resamples(ours.groups, total, seed):
-        mine, other = (draws(x, weights, wanted) for x in (ours, theirs))
-        parts.append({name: mine[name] - other[name] for name in wanted})
+        both = [draws(x, weights, wanted) for x in (ours, theirs)]
+        for name in wanted:
+            drawn[name].append(np.stack([part[name] for part in both]))
     told = []
     for name in wanted:
-        mine_value, other_value = (x[name] for x in found)
-        if mine_value is None or other_value is None:
+        one, two = (x[name] for x in found)
+        if one is None or two is None:
             continue
-        drawn = np.concatenate([part[name] for part in parts])
-        difference = interval(mine_value - other_value, drawn)
-        if difference is not None:
-            told.append(Difference(name, mine_value, other_value, difference))
+        mine, other = np.concatenate(drawn[name], axis=1)
+        estimates = interval(one, mine), interval(two, other), interval(one - two, mine - other)
+        told.append(Difference(name, *(require(x, "a score is finite") for x in estimates)))
     return tuple(told)
 
 
 def over_runs(parts: Sequence[Judged]) -> dict[str, Spread]:
     """Return mean and standard deviation over runs of every score that each of them has."""
-    each = [values(part) for part in parts]
+    names = scores_of(parts[0].task)
+    each = [values(part, names) for part in parts]
     found = {}
-    for name in scores_of(parts[0].task):
+    for name in names:
         known = [x for row in each if (x := row[name]) is not None]
         if len(known) == len(parts):
             deviation = float(np.std(known, ddof=1)) if len(known) > 1 else None

@@ -62,20 +62,21 @@ def judge(answered: Answered, calibration: Calibration | None = None, run: int =
     task, rule = answered.task, calibration or Calibration()
     probabilities = rule.probabilities(task, torch.from_numpy(answered.answers.astype(np.float32)))
     answers = probabilities.double().numpy()
+    truth, said = truth_table(task, answered.labels), answers
     if isinstance(task, Labels):
-        labels = torch.from_numpy(np.ascontiguousarray(answered.labels))
-        # Answers of a run keep labels as a split or as a batch has them: [M], or [M, 1].
-        rows = labels.reshape(len(labels), -1) if not labels.is_floating_point() else labels
-        is_table = not isinstance(task, OneLabel | Pairs)
-        truth = (rows if is_table else task.table(rows)).double().numpy()
         said = _said(task, rule, probabilities)
         if isinstance(task, OneLabel):
             answers = answers / answers.sum(axis=1, keepdims=True)  # to the last digit of a double
-    else:
-        truth = np.asarray(answered.labels, dtype=np.float64).reshape(answers.shape)
-        said = answers
     runs = np.full(len(answers), run, dtype=np.int64)
     return Judged(task, answers, said, truth, answered.files, answered.groups, runs)
+
+
+def truth_table(task: Task, labels: np.ndarray) -> np.ndarray:
+    """Return labels, as a split or a batch has them, as float64 [M, J]: marks, or the numbers."""
+    labels = np.ascontiguousarray(labels)
+    if isinstance(task, OneLabel | Pairs):
+        return task.table(torch.from_numpy(labels.reshape(len(labels), -1)).long()).double().numpy()
+    return labels.reshape(len(labels), -1).astype(np.float64)
 
 
 def _said(task: Task, rule: Calibration, probabilities: torch.Tensor) -> np.ndarray:

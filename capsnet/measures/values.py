@@ -12,11 +12,18 @@ import numpy as np
 from capsnet.errors import needs
 from capsnet.measures import weighted
 from capsnet.measures.judged import Judged
-from capsnet.measures.scores import SPECIFICITIES, class_scores_of, is_binary, scores_of
+from capsnet.measures.scores import (
+    PROBABILITY,
+    SPECIFICITIES,
+    class_scores_of,
+    is_binary,
+    scores_of,
+)
 from capsnet.tasks import Labels
 
 Values = dict[str, float | None]
 Draws = dict[str, np.ndarray]
+RANKED = {"auc", "average_precision", *SPECIFICITIES}
 LEAST_PROBABILITY = 1e-7  # what is impossible and happens would cost infinitely much
 
 
@@ -27,51 +34,71 @@ def all_scores(judged: Judged) -> tuple[str, ...]:
     return (*scores_of(judged.task), *of_classes)
 
 
-def values(judged: Judged) -> Values:
-    """Return every score of the task, None where it cannot be told."""
+def values(judged: Judged, wanted: Collection[str] | None = None) -> Values:
+    """Return every score of the task, or the wanted ones, None where it cannot be told."""
     with needs("Measures need scikit-learn", extra="pictures"):
-        from sklearn import metrics
+        import sklearn  # noqa: F401
+    names = all_scores(judged) if wanted is None else wanted
     if not isinstance(judged.task, Labels):
-        return _number_values(judged)
-    said, truth, answers = judged.said, judged.truth, judged.answers
-    found: Values = {"accuracy": float((~judged.wrong).mean())}
-    for k in range(truth.shape[1]):
-        there, marked, both = truth[:, k] > 0, said[:, k] > 0, 0 < truth[:, k].mean() < 1
-        score = answers[:, k]
-        found |= {
-            f"recall/{k}": metrics.recall_score(there, marked) if there.any() else None,
-            f"precision/{k}": metrics.precision_score(there, marked) if marked.any() else None,
-            f"auc/{k}": metrics.roc_auc_score(there, score) if both else None,
-            f"average_precision/{k}": (
-                metrics.average_precision_score(there, score) if there.any() else None
-            ),
-        }
-    classes = range(truth.shape[1])
-    found["balanced_accuracy"] = _mean(found[f"recall/{k}"] for k in classes)
-    if is_binary(judged.task):
-        positive = truth[:, 1] > 0
-        found |= {name: found[f"{name}/1"] for name in ("auc", "average_precision")}
-        found |= {"specificity": found["recall/0"], "sensitivity": found["recall/1"]}
-        for name, wanted in SPECIFICITIES.items():
-            found[name] = None
-            if found["auc"] is not None:
-                false, true, _ = metrics.roc_curve(positive, answers[:, 1])
-                found[name] = float(true[false <= (1 - wanted) * (1 + 1e-9)].max())
-        found["brier"] = metrics.brier_score_loss(positive, answers[:, 1])
+        found = _number_values(judged)
     else:
-        for name in ("auc", "average_precision"):
-            found[name] = _mean(found[f"{name}/{k}"] for k in classes)
-        found["brier"] = float(_brier(judged).mean())
-        shown = np.logical_or(truth, said).any(axis=0)
-        found["f1"] = _mean(metrics.f1_score(truth[:, k], said[:, k]) for k in classes if shown[k])
-    found["log_loss"] = float(_log_losses(judged).mean())
+        roots = {name.split("/")[0] for name in names}
+        found = _hit_values(judged)
+        if roots & RANKED:
+            found |= _ranked_values(judged)
+        if roots & {*PROBABILITY}:
+            found |= _probability_values(judged)
+    return {name: None if (x := found[name]) is None else float(x) for name in names}
+
+
+def _hit_values(judged: Judged) -> Values:
+    from sklearn.metrics import precision_recall_fscore_support
+
+    truth, said, classes = judged.truth, judged.said, range(judged.truth.shape[1])
+    precision, recall, f1, _ = (
+        [None if x is None or np.isnan(x) else x for x in np.atleast_1d(column)]
+        for column in precision_recall_fscore_support(truth, said, zero_division=np.nan)
+    )
+    found: Values = {"accuracy": (~judged.wrong).mean()}
+    found |= {"balanced_accuracy": _mean(recall), "f1": _mean(f1)}
+    found |= {f"recall/{k}": recall[k] for k in classes}
+    found |= {f"precision/{k}": precision[k] for k in classes}
+    return found | {"specificity": recall[0], "sensitivity": recall[-1]}
+
+
+def _ranked_values(judged: Judged) -> Values:
+    from sklearn import metrics
+
+    found: Values = dict.fromkeys(SPECIFICITIES)
+    classes = [1] if is_binary(judged.task) else range(judged.truth.shape[1])
+    for k in classes:
+        there, score = judged.truth[:, k] > 0, judged.answers[:, k]
+        found |= {f"auc/{k}": None, f"average_precision/{k}": None}
+        if there.any():
+            found[f"average_precision/{k}"] = metrics.average_precision_score(there, score)
+        if there.any() and not there.all():
+            false, true, _ = metrics.roc_curve(there, score)
+            found[f"auc/{k}"] = metrics.auc(false, true)
+            for name, wanted in SPECIFICITIES.items():
+                found[name] = true[false <= (1 - wanted) * (1 + 1e-9)].max()
+    for name in ("auc", "average_precision"):
+        found[name] = _mean(found[f"{name}/{k}"] for k in classes)
+    return found
+
+
+def _probability_values(judged: Judged) -> Values:
+    from sklearn import metrics
+
+    found: Values = {"brier": _brier(judged).mean(), "log_loss": _log_losses(judged).mean()}
+    if is_binary(judged.task):
+        found["brier"] = metrics.brier_score_loss(judged.truth[:, 1], judged.answers[:, 1])
     if judged.one_label:
-        likely = np.clip(answers, LEAST_PROBABILITY, 1)
+        likely = np.clip(judged.answers, LEAST_PROBABILITY, 1)
         likely = likely / likely.sum(axis=1, keepdims=True)
-        found["log_loss"] = metrics.log_loss(truth.argmax(axis=1), likely, labels=list(classes))
+        kinds = list(range(judged.truth.shape[1]))
+        found["log_loss"] = metrics.log_loss(judged.truth.argmax(axis=1), likely, labels=kinds)
     equal = np.ones((1, len(judged)), dtype=np.float32)
-    found["ece"] = float(weighted.calibration_errors(equal, *claims(judged))[0])
-    return {name: None if x is None else float(x) for name, x in found.items()}
+    return found | {"ece": weighted.calibration_errors(equal, *claims(judged))[0]}
 
 
 def draws(judged: Judged, weights: np.ndarray, wanted: Collection[str]) -> Draws:
@@ -88,7 +115,7 @@ def draws(judged: Judged, weights: np.ndarray, wanted: Collection[str]) -> Draws
         found |= {f"recall/{k}": recall[:, k], f"precision/{k}": precision[:, k]}
     if binary:
         found |= {"specificity": recall[:, 0], "sensitivity": recall[:, 1]}
-    if roots & {"auc", "average_precision", *SPECIFICITIES}:
+    if roots & RANKED:
         for k in [1] if binary else range(num_classes):
             order = weighted.ranked(
                 weights,
@@ -101,7 +128,7 @@ def draws(judged: Judged, weights: np.ndarray, wanted: Collection[str]) -> Draws
         for name in ("auc", "average_precision"):
             columns = [x for key, x in found.items() if key.startswith(f"{name}/")]
             found[name] = weighted.mean_known(np.stack(columns, axis=1))
-    if roots & {"log_loss", "brier", "ece"}:
+    if roots & {*PROBABILITY}:
         found["log_loss"] = weighted.means(weights, _log_losses(judged))
         found["brier"] = weighted.means(weights, _brier(judged))
         found["ece"] = weighted.calibration_errors(weights, *claims(judged))

@@ -141,10 +141,11 @@ class WorkProgress:
 
     def in_words(self) -> str:
         """Return what is done and how much of it, as "evaluating: 256 of 10,000 images"."""
+        now = f", now {self.now}" if self.now else ""
         if self.total is None:
-            return self.doing
+            return f"{self.doing}{now}"
         count = f"{self.done:,} of {self.total:,} {self.unit}".rstrip()
-        return f"{self.doing}: {count}" + (f", now {self.now}" if self.now else "")
+        return f"{self.doing}: {count}{now}"
 
     def tell(self) -> None:
         """Print a line if there is no bar and it is time for one."""

@@ -118,9 +118,9 @@ def test_baselines_learn_what_is_easy(task):
     seen = OneLabel(task.names[:3]) if "never" in task.names else task
     images, labels = blobs(120, seen)
     tests, truth = blobs(40, seen)
-    majority, linear, near = fit_baselines(task, images, labels)
+    majority, linear, near = fit_baselines(task, small_pixels(images), labels.numpy())
     for baseline in (majority, linear, near):
-        answers = baseline.answer(tests)
+        answers = baseline.answer(small_pixels(tests))
         assert answers.shape == (40, len(task.names)) and np.isfinite(answers).all()
         found = values(judge(answered(task, answers, truth.numpy())))
         score = found["r2"] if isinstance(task, Numbers) else found["accuracy"]
@@ -130,7 +130,8 @@ def test_baselines_learn_what_is_easy(task):
 def test_baselines_draw_from_many_pictures(monkeypatch):
     task = OneLabel(("a", "b"))
     monkeypatch.setattr(baselines, "MOST_PICTURES", 30)
-    fitted = fit_baselines(task, *blobs(120, task))
+    images, labels = blobs(120, task)
+    fitted = fit_baselines(task, small_pixels(images), labels.numpy())
     assert [x.num_train for x in fitted] == [30] * 3
 
 

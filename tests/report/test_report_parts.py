@@ -1,0 +1,80 @@
+"""The rules of the first sentence, and the charts' arithmetic."""
+
+from dataclasses import replace
+
+import pytest
+
+from capsnet.measures.comparing import Difference
+from capsnet.measures.metrics import Metrics
+from capsnet.measures.resampling import Estimate
+from capsnet.report.charts import Line, bar, fitting, lines, ticks_of
+from capsnet.report.facts import DataFacts
+from capsnet.report.summary import Compared, signed, summarise
+from capsnet.tasks import OneLabel
+
+TASK = OneLabel(("a", "b"))
+SCORES = {"auc": Estimate(0.8, 0.7, 0.9), "accuracy": None}
+METRICS = Metrics("picture", 90, 30, 1000, SCORES, (), ())
+CLEAN = DataFacts("x", "grey", ("a", "b"), (), 90, 0, (), 0, (), {})
+
+
+def against(title, theirs, low, high):
+    value = Estimate(0.8 - theirs, low, high)
+    difference = Difference("auc", Estimate(0.8), Estimate(theirs), value)
+    return Compared(title, title, {}, (difference,))
+
+
+BEATEN = against("guessing", 0.5, 0.2, 0.4)
+EQUAL = against("pixels", 0.82, -0.05, 0.01)
+BETTER = against("a CNN", 0.9, -0.15, -0.05)
+
+
+@pytest.mark.parametrize(
+    ("compared", "verdict", "begin"),
+    [
+        ([BEATEN], "better", "The capsules beat every baseline; the strongest is guessing: AUC"),
+        ([BEATEN, EQUAL], "no better", "The capsules are no better than pixels: AUC (ROC) 0.8"),
+        ([BEATEN, EQUAL, BETTER], "worse", "The capsules are worse than a CNN (nor do they be"),
+        ([], "unknown", "The capsules could not be compared"),
+    ],
+)
+def test_the_first_sentence(compared, verdict, begin):
+    summary = summarise(TASK, "The capsules", METRICS, compared, CLEAN)
+    assert summary.verdict == verdict and summary.sentences[0].startswith(begin)
+    assert summary.sentences[1] == (
+        "On 90 test pictures of 30 groups the result is AUC (ROC) 0.800 (0.700 to 0.900)."
+    )
+
+
+def test_the_last_sentence_warns():
+    def last(**changes):
+        facts = replace(CLEAN, **changes)
+        summary = summarise(TASK, "The network", METRICS, [EQUAL], facts)
+        return summary.leaks, summary.sentences[2]
+
+    assert last() == (False, "No picture and no group is in both training and test.")
+    leaks, told = last(in_shared_groups=89)
+    assert leaks and "89 test pictures (99 %)" in told
+    leaks, told = last(copies=3)
+    assert leaks and "3 of 90" in told
+    leaks, told = last(in_shared_groups=None)
+    assert not leaks and "no groups are known" in told
+
+
+def test_numbers_have_a_sign():
+    told = [signed(x) for x in (0.5, -0.25, 0.0001, -0.0001)]
+    assert told == ["+0.500", "−0.250", "0.000", "0.000"]
+
+
+@pytest.mark.parametrize(("low", "high"), [(0, 1), (0, 0.003), (-7, 1234), (3, 3.5), (0, 97.2)])
+def test_ticks_are_few_and_hold_the_ends(low, high):
+    ticks = ticks_of(low, high)
+    assert ticks[0] <= low + 1e-9 and ticks[-1] >= high - 1e-9 and 3 <= len(ticks) <= 7
+
+
+def test_charts_hold_their_points():
+    svg = lines([Line("a", [1, 2, 3], [5.0, 70.0, 20.0])], "epoch", "error", "x < y", unit=False)
+    assert "x &lt; y" in svg and ">1.5<" not in svg
+    frame = fitting([Line("", [4], [0.0])])
+    assert frame.x[0] < 4 < frame.x[1] and frame.y[0] < frame.y[1]
+    assert 'cx="116.0"' in bar(Estimate(7.0), 0, 1)  # what is outside is at the end
