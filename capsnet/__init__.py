@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from capsnet.data import Split, open_data, register_data
     from capsnet.errors import UserError
+    from capsnet.exporting import Exported, export
     from capsnet.models import Model, Output, Progress, create_model, list_models, register_model
     from capsnet.prediction import Prediction, predict
     from capsnet.tasks import Batch, Numbers, OneLabel, Pairs, SeveralLabels, Task
@@ -39,6 +40,7 @@ _WHERE = {
         "Diverged",
     ),
     "capsnet.prediction": ("predict", "Prediction"),
+    "capsnet.exporting": ("export", "Exported"),
     "capsnet.errors": ("UserError",),
 }
 _PLACES = {name: module for module, names in _WHERE.items() for name in names}
@@ -46,6 +48,7 @@ _PLACES = {name: module for module, names in _WHERE.items() for name in names}
 __all__ = [
     "Batch",
     "Diverged",
+    "Exported",
     "Finished",
     "Interrupted",
     "Model",
@@ -63,6 +66,7 @@ __all__ = [
     "__version__",
     "create_model",
     "evaluate",
+    "export",
     "list_models",
     "open_data",
     "predict",

@@ -81,6 +81,15 @@ def lock_of(path: Path) -> Path:
     return path.with_name(f".{path.name}.lock")
 
 
+def cache_folder() -> Path:
+    """Return where what can be made or fetched again is kept."""
+    if chosen := os.environ.get("CAPSNET_CACHE"):
+        return Path(os.path.expanduser(chosen))
+    import pooch
+
+    return Path(pooch.os_cache("capsnet"))
+
+
 def append_text(path: Path, text: str) -> None:
     """Add text to a file, made if need be."""
     try:
@@ -99,6 +108,9 @@ def append_line(path: Path, line: str) -> None:
 
 
 def write_text(path: Path | str, text: str) -> None:
-    """Write a small text file whole or not at all, the same bytes on every system."""
+    """Write a small text file whole or not at all, the same bytes on every system.
+
+    The name of a file that is no text keeps its bytes.
+    """
     with whole_file(path) as temporary:
-        temporary.write_text(text, encoding="utf-8", newline="\n")
+        temporary.write_text(text, encoding="utf-8", errors="surrogateescape", newline="\n")

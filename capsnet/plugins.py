@@ -5,6 +5,7 @@ load_plugins([Path("my_net.py")])  # a file that calls register_model or registe
 A package makes its own known by an entry point of the group "capsnet": the name of a module.
 """
 
+import importlib
 import importlib.util
 import sys
 import warnings
@@ -12,6 +13,8 @@ from collections.abc import Iterable
 from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 from capsnet.errors import UserError
 
@@ -24,8 +27,26 @@ def load_plugins(files: Iterable[Path | str]) -> None:
         _load_file(Path(file).resolve())
 
 
+def find_function(where: str) -> Any:
+    """Return what "module.path:name" or "file.py:name" says; a UserError if there is no such."""
+    place, _, name = where.rpartition(":")
+    if place.endswith(".py"):
+        module = _load_file(Path(place).resolve())
+    else:
+        try:
+            module = importlib.import_module(place)
+        except (ImportError, ValueError) as error:
+            raise UserError(
+                f"There is no module {place} ({error}); give module.path:function or "
+                "file.py:function."
+            ) from error
+    if not hasattr(module, name):
+        raise UserError(f"{place} has no {name}; name a function that it defines.")
+    return getattr(module, name)
+
+
 @cache
-def _load_file(path: Path) -> None:
+def _load_file(path: Path) -> ModuleType:
     if not path.is_file():
         raise UserError(f"There is no file {path}; give the Python file of a plugin.")
     name = f"capsnet_plugin_{path.stem}"
@@ -40,6 +61,7 @@ def _load_file(path: Path) -> None:
         raise
     except Exception as error:  # whatever a user's file does wrong
         raise UserError(f"The plugin {path} fails: {type(error).__name__}: {error}.") from error
+    return module
 
 
 @cache

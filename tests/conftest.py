@@ -50,6 +50,14 @@ def run_verb(main, capsys, *args) -> Done:
     return Done(status, *capsys.readouterr())
 
 
+@pytest.fixture(autouse=True, scope="session")
+def a_cache_of_their_own(tmp_path_factory):
+    """What tests read is not kept where the user's pictures and downloads are."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CAPSNET_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
 @pytest.fixture(autouse=True)
 def no_lines_of_progress(monkeypatch):
     """A machine that is busy makes work long that is short; tests of progress set this anew."""

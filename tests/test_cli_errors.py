@@ -94,7 +94,6 @@ def tiny_pictures(tmp_path):
         ("predict --weights RUN", "No picture"),
         ("predict nowhere.png --weights RUN", "no picture nowhere.png"),
         ("predict TEXT --weights RUN", "not a readable PNG or JPEG"),
-        ("predict OWN --weights RUN", "is a folder; name the pictures in it"),
         ("predict OWN/a/0.png --weights nowhere/run", "no file or folder"),
         ("predict OWN/a/0.png --weights RUN --centre", "blank"),
         ("figure routing --weights nowhere/run", "no file or folder"),

@@ -1,10 +1,20 @@
 """The examples run as they stand, for fewer steps, and learn."""
 
+import io
+import json
+import re
 import runpy
+import subprocess
+import sys
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 import torch
+from PIL import Image
+
+import capsnet
+from capsnet.data.sets.digits import load_digits
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
@@ -15,7 +25,13 @@ def main_of(name):
 
 
 def test_every_example_is_tested_and_short():
-    tested = {"plain_loop.py", "capsule_head.py", "signal_and_table.py", "my_net.py", "export.py"}
+    tested = {
+        "plain_loop.py",
+        "capsule_head.py",
+        "signal_and_table.py",
+        "my_net.py",
+        "serve_onnx.py",
+    }
     assert {path.name for path in EXAMPLES.glob("*.py")} == tested
     for path in EXAMPLES.glob("*.py"):
         assert len(path.read_text().splitlines()) <= 60, path
@@ -33,18 +49,27 @@ def test_signal_and_table():
     assert max(main_of("signal_and_table.py")(steps=60).values()) < 0.4
 
 
-@pytest.mark.slow
-def test_export(tmp_path):
-    pytest.importorskip("onnxscript")
-    runtime = pytest.importorskip("onnxruntime")
-    path = main_of("export.py")(tmp_path / "net.onnx")
-    session = runtime.InferenceSession(path)
-    import capsnet
-
-    model = capsnet.create_model("capsnet_small", pretrained=True).eval()
-    for num in (1, 5):
-        images = torch.rand(num, 1, 28, 28)
-        v, lengths = session.run(None, {"images": images.numpy()})
-        output = model(images)
-        torch.testing.assert_close(torch.from_numpy(v), output.v, rtol=1e-3, atol=1e-4)
-        torch.testing.assert_close(torch.from_numpy(lengths), output.answers, rtol=1e-3, atol=1e-4)
+def test_serving_an_exported_network_without_this_package(tmp_path):
+    pytest.importorskip("onnxruntime")
+    example = EXAMPLES / "serve_onnx.py"
+    text = example.read_text(encoding="utf-8")
+    code = re.sub(r'""".*?"""', "", text, flags=re.S).splitlines()
+    assert not any(re.match("(from|import) capsnet", line) for line in code)
+    assert sum(not re.match(r"(from|import) |\s*$", line) for line in code) <= 20
+    file = capsnet.export("cnn_small", "onnx", tmp_path / "net.onnx").file
+    command = [sys.executable, example, file, "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        try:
+            address = server.stdout.readline().strip()
+            digits = load_digits("test")
+            for n in range(3):
+                body = io.BytesIO()
+                Image.fromarray(digits.images[n, 0].numpy()).save(body, "PNG")
+                with urlopen(address, body.getvalue(), timeout=30) as reply:
+                    named = json.load(reply)
+                (tmp_path / "digit.png").write_bytes(body.getvalue())
+                (said,) = capsnet.predict([tmp_path / "digit.png"], "cnn_small")
+                assert named == pytest.approx(said.answers, abs=1e-4)
+                assert max(named, key=named.get) == str(int(digits.labels[n]))
+        finally:
+            server.terminate()

@@ -8,14 +8,21 @@ keep this repository need is in capsnet/dev.
 
 import sys
 
-from capsnet.cli import listing, measuring, reporting, using
+from capsnet.cli import exporting, listing, measuring, reporting, using
 from capsnet.cli.command import Command
 
 COMMAND = Command(
     "capsnet",
     "Capsule networks: train, use, and look inside.",
     {
-        "use": (using.train, using.evaluate, using.predict, reporting.report, using.demo),
+        "use": (
+            using.train,
+            using.evaluate,
+            reporting.report,
+            using.predict,
+            exporting.export,
+            using.demo,
+        ),
         "look": (using.figure, using.explore),
         "data and models": (listing.data, listing.models, listing.info),
         "measure": (measuring.bench, measuring.reproduce),

@@ -1,38 +1,54 @@
 """Verbs that tell what there is: data, models, info."""
 
 import json as json_format
+from dataclasses import fields, replace
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from tyro.conf import Positional
+from tyro.conf import Positional, arg
 
 from capsnet.cli.output import show
+from capsnet.cli.parsing import grouped
 from capsnet.errors import UserError
+from capsnet.pictures.layout import Layout
+
+OWN = {"your own pictures": [field.name for field in fields(Layout)]}
+Pictures = Annotated[Layout, arg(name="", constructor_factory=lambda: grouped(Layout, OWN))]
 
 
 def data(
     action: Positional[Literal["list", "fetch", "check"]],
+    layout: Pictures,
     name: Positional[str | None] = None,
     folder: Path | None = None,
+    image_size: int | None = None,
+    channels: int | None = None,
     plugin: tuple[Path, ...] = (),
     json: bool = False,
 ) -> int:
-    """List the data sets, fetch one, or check the files of one.
+    """List the data sets, fetch one, or check one, also your own pictures, before training does.
 
-    Example: capsnet data fetch mnist
+    Example: capsnet data check scans --class-from 1 --group-from 2
 
     Args:
-        action: list all data sets, fetch one from wherever it can be had, or check its files.
-        name: Name of the data set to fetch or check.
+        action: list all data sets, fetch one from wherever it can be had, or check it.
+        layout: What your own pictures are.
+        name: Name of the data set to fetch or check, or a folder or table of your own pictures.
         folder: Folder with the data set's files, if you placed them by hand.
+        image_size: Side in pixels that your own pictures become; by default 32 at most.
+        channels: Channels that your own pictures become; by default 1 if all are grey, else 3.
         plugin: Python files of yours that register data.
         json: Print the result as one JSON object on the last line.
     """
-    from capsnet.data import check, fetch, list_data
+    from capsnet.data import check, fetch, find_data, list_data
     from capsnet.plugins import load_plugins
     from capsnet.training.progress import WorkProgress
 
     load_plugins(plugin)
+    if action == "check" and name is not None and find_data(name, folder)[0].own:
+        return check_own(name, layout, image_size, channels, json)
+    if layout != Layout() or image_size is not None or channels is not None:
+        raise UserError("What pictures are is for 'capsnet data check FOLDER'; leave it out.")
     if action == "list":
         if name is not None or folder is not None:
             raise UserError("'capsnet data list' lists all data sets; leave name and folder out.")
@@ -73,6 +89,28 @@ def data(
         raise UserError(
             f"Files of {name} are missing or wrong: {bad}; run 'capsnet data fetch {name}' or "
             "place the originals by hand."
+        )
+    return 0
+
+
+def check_own(
+    name: str, layout: Layout, image_size: int | None, channels: int | None, json: bool
+) -> int:
+    """Say what is found in the user's own pictures; leaks end with status 2 unless allowed."""
+    from capsnet.data import find_data, open_own
+    from capsnet.training.progress import WorkProgress
+
+    path = Path(str(find_data(name)[1]))
+    with WorkProgress("reading pictures", unit="pictures") as progress:
+        own = open_own(
+            path, replace(layout, allow_leak=True), image_size, channels, progress=progress
+        )
+    check = own.check
+    show(json, check.to_json(), str(check))
+    if check.leaks and not layout.allow_leak:
+        raise UserError(
+            f"{len(check.leaks)} kinds of leak were found, see above; mend the split, or let it be "
+            "made by capsnet."
         )
     return 0
 

@@ -126,13 +126,14 @@ def grouped(settings: Callable[..., T], groups: Mapping[str, Sequence[str]]) -> 
 
 
 def field_docs(settings: Any) -> dict[str, str]:
-    """Return the docstring below each field of a dataclass, each as one line."""
-    (tree,) = ast.parse(inspect.getsource(settings)).body
-    assert isinstance(tree, ast.ClassDef)
+    """Return the docstring below each field of a dataclass and of those it extends, as one line."""
     docs = {}
-    for above, below in zip(tree.body, tree.body[1:], strict=False):
-        if isinstance(above, ast.AnnAssign) and isinstance(above.target, ast.Name):
-            match below:
-                case ast.Expr(ast.Constant(str(text))):
-                    docs[above.target.id] = " ".join(text.split())
+    for part in reversed(settings.__mro__[:-1]):
+        (tree,) = ast.parse(inspect.getsource(part)).body
+        assert isinstance(tree, ast.ClassDef)
+        for above, below in zip(tree.body, tree.body[1:], strict=False):
+            if isinstance(above, ast.AnnAssign) and isinstance(above.target, ast.Name):
+                match below:
+                    case ast.Expr(ast.Constant(str(text))):
+                        docs[above.target.id] = " ".join(text.split())
     return docs

@@ -91,7 +91,7 @@ def evaluate(
             num_samples=num_samples,
             image_size=model.image_shape[1],
             channels=model.image_shape[0],
-            seed=card.data_seed,
+            **card.opening(data),
         )
         check_names(model.task.names, stream)
         progress(0, stream.num_samples)
@@ -108,43 +108,54 @@ def evaluate(
 def predict(
     images: Positional[tuple[Path, ...]],
     weights: str,
+    as_is: bool = False,
     invert: bool = False,
     centre: bool = False,
+    csv: Path | None = None,
+    save_input: Path | None = None,
     reconstruct: Path | None = None,
+    skip_bad: bool = False,
     device: str = "auto",
     plugin: tuple[Path, ...] = (),
     json: bool = False,
 ) -> int:
-    """Say what is on your own PNG or JPG pictures.
+    """Say what is on your own pictures, and when not to trust that.
 
-    Example: capsnet predict seven.jpg --weights runs/capsnet_small-digits-seed0 --invert --centre
+    Example: capsnet predict seven.jpg --weights capsnet_mnist
 
     Args:
-        images: Picture files.
+        images: Picture files, and folders of them. For networks of digits the ink is found on
+            whatever paper, dark on light or light on dark, and placed as MNIST's digits are.
         weights: Folder of a run, a weights file, or the name of a model with shipped weights.
-        invert: The pictures show dark ink on white paper.
-        centre: Crop the ink and centre it as MNIST's digits are.
+        as_is: Take the pictures as they are: scaled and padded only.
+        invert: The pictures show dark ink on white paper; as they are but for that.
+        centre: Crop the ink and centre it as MNIST's digits are; as it is but for that.
+        csv: File for a table: file, prediction, confidence, and a column for each class.
+        save_input: Folder for what the network saw, one PNG per picture.
         reconstruct: Folder for what the winning capsule draws, one PNG per picture.
+        skip_bad: Leave files out that cannot be read, and name them.
         device: auto, cpu, cuda or cuda:N.
         plugin: Python files of yours that register models.
         json: Print the result as one JSON object on the last line.
     """
-    from capsnet.plugins import load_plugins
-    from capsnet.prediction import predict as run
-    from capsnet.training.progress import WorkProgress
+    from capsnet.cli.predicting import predict_files
 
     if not images:
-        raise UserError("No picture was given; name one or more PNG or JPG files.")
-    load_plugins(plugin)
-    with WorkProgress("predicting", len(images), "pictures") as progress:
-        answers = run(images, weights, invert, centre, reconstruct, device, progress)
-    facts = {"predictions": [answer.to_json() for answer in answers]}
-    show(json, facts, "\n".join(map(str, answers)))
-    return 0
+        raise UserError("No picture was given; name one or more picture files or folders.")
+    return predict_files(
+        images,
+        weights,
+        {"as_is": as_is, "invert": invert, "centre": centre, "device": device}
+        | {"save_input": save_input, "reconstruct": reconstruct},
+        csv,
+        skip_bad,
+        plugin,
+        json,
+    )
 
 
 def figure(
-    kind: Positional[Literal["reconstructions", "perturbation", "routing", "overlap"]],
+    kind: Positional[Literal["reconstructions", "perturbation", "routing", "overlap", "curve"]],
     weights: str,
     out: Path | None = None,
     data: str | None = None,
@@ -157,8 +168,8 @@ def figure(
     Example: capsnet figure perturbation --weights runs/capsnet_small-digits-seed0
 
     Args:
-        kind: Pictures drawn back, one dimension tweaked at a time, routing step by step, or two
-            digits over each other.
+        kind: Pictures drawn back, one dimension tweaked at a time, routing step by step, two
+            digits over each other, or how the run went, epoch by epoch.
         weights: Folder of a run, a weights file, or the name of a model with shipped weights.
         out: The PNG file; by default KIND.png.
         data: Name of the data set or a folder of images; by default what it was trained on.
@@ -167,6 +178,7 @@ def figure(
         plugin: Python files of yours that register models or data.
     """
     from capsnet.figures import FIGURES, open_figure_data, save_figure
+    from capsnet.figures.curve import draw_curve
     from capsnet.models.weights import find_model
     from capsnet.plugins import load_plugins
     from capsnet.training.evaluation import check_names
@@ -175,10 +187,16 @@ def figure(
     path = out or Path(f"{kind}.png")
     check_png(path)
     load_plugins(plugin)
+    if kind == "curve":
+        if data is not None or data_folder is not None or index:
+            raise UserError("The curve is drawn from a run's log; leave data and index out.")
+        save_figure(draw_curve(Path(weights)), path)
+        print(f"Wrote {path}.")
+        return 0
     with WorkProgress(f"drawing {kind}"):
         model, card = find_model(weights)
         name = card.data if data is None else data
-        stream = open_figure_data(kind, model, name, data_folder, card.data_seed)
+        stream = open_figure_data(kind, model, name, data_folder, card)
         check_names(model.task.names, stream)
         save_figure(FIGURES[kind](model, stream, index), path)
     print(f"Wrote {path}.")

@@ -12,23 +12,27 @@ from capsnet.data.registry import (
     open_data,
     register_data,
 )
-from capsnet.data.sets.folders import load_folder
+from capsnet.data.sets.own import Own, load_folder, open_own
 from capsnet.data.sets.pictures import read_image
-from capsnet.data.sources.locate import cache_folder, locate
+from capsnet.data.sources.locate import locate
 from capsnet.data.splits.reports import check, fetch
 from capsnet.data.splits.split import Split, stratified
 from capsnet.data.streams.affine import AffineStream, CanvasStream
 from capsnet.data.streams.augmentation import Augment
+from capsnet.data.streams.balanced import BalancedStream
 from capsnet.data.streams.overlap import OverlapStream, bounding_box_overlap
 from capsnet.data.streams.stream import ImageStream, Plan, Stream
+from capsnet.files import cache_folder
 
 __all__ = [
     "AffineStream",
     "Augment",
+    "BalancedStream",
     "CanvasStream",
     "Entry",
     "ImageStream",
     "OverlapStream",
+    "Own",
     "Plan",
     "Request",
     "Split",
@@ -43,6 +47,7 @@ __all__ = [
     "load_folder",
     "locate",
     "open_data",
+    "open_own",
     "read_image",
     "register_data",
     "stratified",

@@ -1,8 +1,8 @@
 """All data by name: what there is, and how a name becomes a stream on a device.
 
 A row of the table says how to load a split and how to make a stream of it; a new data set is one
-row, or a function of anyone's with `register_data`. `folder:PATH`, or just the path of a folder,
-is an image folder.
+row, or a function of anyone's with `register_data`. `folder:PATH`, or just the path of a folder or
+a table, are the user's own pictures.
 
 Usage: stream = open_data("mnist", "train", augment=Augment(shift=2), device="cuda")
 """
@@ -18,8 +18,8 @@ import torch
 
 from capsnet.data.sets.affnist import load_affnist
 from capsnet.data.sets.digits import load_digits
-from capsnet.data.sets.folders import load_folder
 from capsnet.data.sets.mnist import load_fashion, load_mnist
+from capsnet.data.sets.own import MAX_SIZE, Own, open_own
 from capsnet.data.sets.smallnorb import load_smallnorb
 from capsnet.data.sources.locate import FASHION, MNIST, Source
 from capsnet.data.splits.split import Split, stratified
@@ -29,9 +29,9 @@ from capsnet.data.streams.overlap import OverlapStream
 from capsnet.data.streams.stream import ImageStream, Stream
 from capsnet.data.streams.turned import TurnedStream
 from capsnet.errors import UserError, unknown_name
+from capsnet.pictures.layout import Layout, is_own
 from capsnet.plugins import load_entry_points
 
-MAX_SIZE = 10_000
 SplitName = Literal["train", "validation", "test"]
 
 
@@ -71,6 +71,11 @@ class Entry:
         return self.stream in (_centred, _as_loaded)
 
     @property
+    def own(self) -> bool:
+        """Whether these are the user's own pictures, of which nothing is known beforehand."""
+        return self is FOLDER
+
+    @property
     def takes_warp(self) -> bool:
         """Whether training images may be rotated, scaled, sheared and bent."""
         return self.takes_shift or self.stream is _overlaps
@@ -101,7 +106,8 @@ def _smallnorb(split: str, ask: Request) -> Split:
 
 def _folder(split: str, ask: Request) -> Split:
     assert ask.folder is not None
-    return load_folder(ask.folder, split, ask.image_size, ask.channels, ask.seed)
+    size, channels = ask.image_size, ask.channels
+    return open_own(Path(ask.folder), None, size, channels, 0, ask.seed).split(split)
 
 
 def _given_folder(title: str, ask: Request) -> str | Path:
@@ -162,7 +168,7 @@ TABLE = (
     Entry("smallnorb", "stereo toys, 96×96", "research only", MAT, _smallnorb, _as_loaded),
 )
 DATA = {entry.name: entry for entry in TABLE}
-FOLDER = Entry("folder:PATH", "pictures in PATH/CLASS", "yours", "a folder", _folder, _as_loaded)
+FOLDER = Entry("folder:PATH", "your own pictures, or a table", "yours", "them", _folder, _as_loaded)
 
 
 def register_data(
@@ -221,11 +227,20 @@ def find_data(name: str, folder: str | Path | None = None) -> tuple[Entry, str |
     if not path:
         raise UserError("The data set has no name; 'capsnet data list' shows which there are.")
     is_path = path != name or "/" in path or path.startswith(".")
-    if not is_path and not Path(path).is_dir():
+    if not is_path and not is_own(Path(path)):
         raise unknown_name("data set", name, [entry.name for entry in list_data()])
     if folder is not None:
         raise UserError(f"'{name}' is a folder already; leave the other folder out.")
     return FOLDER, Path(os.path.expanduser(path))  # unlike Path's, which raises for ~nobody
+
+
+def shows_digits(name: str) -> bool:
+    """Whether a data set shows MNIST's digits, in whatever arrangement."""
+    try:
+        entry, _ = find_data(name)
+    except UserError:
+        return False
+    return entry.source is MNIST or "digits" in entry.name
 
 
 def open_data(
@@ -238,31 +253,50 @@ def open_data(
     image_size: int | None = None,
     channels: int | None = None,
     num_samples: int | None = None,
-    holdout: int = 0,
+    holdout: int | None = 0,
     seed: int = 0,
+    layout: Layout | None = None,
+    fold: tuple[int, int] | None = None,
+    own: Own | None = None,
 ) -> Stream:
     """Return a stream of a data set's split on `device`.
 
     `holdout` images, drawn by the seed with the classes' shares kept, leave "train" and are
-    "validation". `num_samples` takes that many images in the same way, or makes that many pairs
-    or versions. `image_size` is the canvas, or the size that folders and smallNORB are scaled to.
+    "validation"; None: a sixth of the user's own pictures, none of others. `layout` says what those
+    are; `own` are such pictures that have been opened already. `num_samples` takes that many images
+    in the same way, or makes that many pairs or versions. `image_size` is the canvas, or the size
+    that pictures and smallNORB are scaled to.
     """
     entry, folder = find_data(name, folder)
     if split not in ("train", "validation", "test"):
         raise unknown_name("split", split, ("train", "validation", "test"))
     if augment is not None and split != "train":
         raise UserError(f"Only training images are augmented; leave augment out for {split}.")
-    if augment is not None and augment.warps and not entry.takes_warp:
+    if augment is not None and (augment.warps or augment.flips) and not entry.takes_warp:
         raise UserError(f"{entry.name} moves its images by its own rules; leave the warp out.")
+    if augment is not None and augment.tones and not entry.takes_warp:
+        raise UserError(
+            f"{entry.name} makes its images by its own rules; leave brightness, intensity and "
+            "colour out."
+        )
     if augment is not None and augment.shift and not entry.takes_shift:
         raise UserError(f"{entry.name} moves its images by its own rules; leave the shift out.")
-    if split == "validation" and holdout < 1:
+    if split == "validation" and not holdout and not entry.own:
         raise UserError("There is no validation split; hold out some training images for it.")
     if image_size is not None and not 1 <= image_size <= MAX_SIZE:
         raise UserError(f"Images cannot be {image_size} px wide; ask for 1 to {MAX_SIZE}.")
     if num_samples is not None and num_samples < 1:
         raise UserError(f"Cannot use {num_samples} images; ask for one or more.")
     ask = Request(folder, image_size, channels, num_samples, augment, seed, split == "train")
+    if entry.own:
+        assert folder is not None
+        settings = (layout, image_size, channels, holdout, seed, fold)
+        own = own or open_own(Path(folder), *settings)
+        return entry.stream(own.split(split).to(device), ask)
+    if layout is not None and layout != Layout():
+        raise UserError(
+            f"{entry.name} knows its classes and splits; leave out what is for your own pictures."
+        )
     data = entry.load("test" if split == "test" else "train", ask)
     if holdout and split != "test":
         if holdout >= len(data):

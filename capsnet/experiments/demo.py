@@ -16,7 +16,7 @@ from capsnet.models.weights import find_model, shipped_path
 from capsnet.tasks import Pairs
 from capsnet.training.config import TrainConfig
 from capsnet.training.evaluation import evaluate
-from capsnet.training.loop import train
+from capsnet.training.loop import train_one
 from capsnet.training.outcome import Diverged, Finished, Interrupted
 from capsnet.training.progress import WorkProgress
 
@@ -117,7 +117,7 @@ def train_for(model: str, seconds: float, out: Path) -> Finished:
 def run(config: TrainConfig) -> Finished:
     """Train in the folder of the config, replacing what is there."""
     shutil.rmtree(config.folder, ignore_errors=True)
-    outcome = train(config)
+    outcome = train_one(config)
     if isinstance(outcome, Interrupted):
         raise KeyboardInterrupt
     if isinstance(outcome, Diverged):

@@ -90,7 +90,7 @@ def smoke(config: TrainConfig) -> TrainConfig:
         epochs=1,
         batch_size=20,
         num_samples=min(60, config.num_samples or 60),
-        holdout=min(50, config.holdout),
+        holdout=min(50, config.holdout or 0),
         **_DATA[config.data],
     )
 

@@ -16,6 +16,7 @@ from capsnet.figures.reconstructions import draw_reconstructions
 from capsnet.figures.routing import draw_routing
 from capsnet.files import whole_file
 from capsnet.models import Model
+from capsnet.models.weights import Card
 from capsnet.training.evaluation import check_fit
 
 FIGURES: dict[str, Callable[[Model, Stream, int], Figure]] = {
@@ -27,16 +28,17 @@ FIGURES: dict[str, Callable[[Model, Stream, int], Figure]] = {
 
 
 def open_figure_data(
-    kind: str, model: Model, data: str, folder: Path | None = None, seed: int = 0
+    kind: str, model: Model, data: str, folder: Path | None = None, card: Card | None = None
 ) -> Stream:
-    """Return the test images that a figure of a model shows; the seed chooses them."""
+    """Return the test images that a figure of a model shows, as the card says they were chosen."""
     channels, size, _ = model.image_shape
     stream: Stream
     if kind == "overlap":
-        stream = open_overlaps(model, data, folder, seed)
+        stream = open_overlaps(model, data, folder, 0 if card is None else card.data_seed)
     else:
+        chosen = {} if card is None else card.opening(data)
         stream = open_data(
-            data, "test", folder=folder, image_size=size, channels=channels, seed=seed
+            data, "test", folder=folder, image_size=size, channels=channels, **chosen
         )
     check_fit(model, stream)
     return stream

@@ -4,6 +4,7 @@ from capsnet.models.abilities import Draws, Embeds, Placed, Traced
 from capsnet.models.capsnet import CapsNet
 from capsnet.models.cnn import CnnBaseline, CnnMultiMnist, CnnSmall
 from capsnet.models.model import Classifier, Model, Output, Progress
+from capsnet.models.on_trunk import CapsOnTrunk
 from capsnet.models.registry import (
     ModelEntry,
     create_model,
@@ -15,6 +16,7 @@ from capsnet.models.regressor import CapsRegressor
 
 __all__ = [
     "CapsNet",
+    "CapsOnTrunk",
     "CapsRegressor",
     "Classifier",
     "CnnBaseline",

@@ -3,6 +3,7 @@
 output = CapsNet()(images); picture = model.reconstruct(output.v)
 """
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Literal
 
@@ -31,6 +32,76 @@ SMALL = {
 }
 
 
+class CapsClassifier(Classifier):
+    """Abstract: capsules that vote for one capsule per class, whose length is the answer.
+
+    A final one makes `class_caps`, `decoder` and the weights of the loss, and has `primary`.
+    """
+
+    head = ("class_caps", "decoder")
+    class_caps: ClassCaps
+    decoder: Decoder | None
+    reconstruction_weight: float
+    average_classes: bool
+
+    @abstractmethod
+    def primary(self, images: Tensor) -> Tensor:
+        """Return the primary capsules u [N, I, D] of images [N, C, H, W]."""
+
+    def forward(self, images: Tensor) -> Output:
+        """Return v [N, J, E] and its lengths [N, J] for images [N, C, H, W]."""
+        self.check(images)
+        v = self.class_caps(self.primary(images))
+        v = v.to(self.class_caps.W.dtype)  # under autocast the lengths are taken in full precision
+        return Output(v, torch.linalg.vector_norm(v, dim=-1))
+
+    def loss(self, output: Output, batch: Batch, progress: Progress) -> Tensor:
+        """Return margin loss + reconstruction_weight * SSE, each labelled capsule drawing its part.
+
+        Where the parts are not known, all labelled capsules draw the image together.
+        """
+        T = self.task.table(batch.labels)
+        weights = batch.weights
+        loss = margin_loss(output.lengths, T, average_classes=self.average_classes, weights=weights)
+        if self.decoder is None or self.reconstruction_weight == 0:
+            return loss
+        if batch.parts is None:
+            pixels, drawn = self.draw(output.v * T.to(output.v.dtype).unsqueeze(-1)), batch.images
+        else:
+            pixels, drawn = self.reconstruct(output.v, batch.labels), batch.parts
+        difference = reconstruction_loss(pixels.to(drawn.dtype), drawn, weights)
+        return loss + self.reconstruction_weight * difference
+
+    def trace(self, images: Tensor) -> RoutingTrace:
+        """Return every iteration of the routing between primary and class capsules."""
+        return self.class_caps.trace(self.primary(images))
+
+    @property
+    def draws(self) -> Draws | None:
+        """The model itself, if it has a decoder."""
+        return None if self.decoder is None else self
+
+    def reconstruct(self, v: Tensor, which: Tensor | Sequence[int] | int | None = None) -> Tensor:
+        """Return the pictures [N, C, H, W] that the capsules `which` of v [N, J, E] stand for.
+
+        which: None for the longest capsule, one class for all, classes [N], or [N, L] for L
+        pictures of each, [N, L, C, H, W].
+        """
+        if self.decoder is None:
+            raise UserError(NO_DECODER)
+        if which is None:
+            which = torch.linalg.vector_norm(v, dim=-1).argmax(dim=1)
+        which = torch.as_tensor(which, device=v.device)
+        check_classes(which, self.num_classes)
+        return self.decoder(v, (which.expand(v.shape[0]) if which.dim() == 0 else which).long())
+
+    def draw(self, v: Tensor) -> Tensor:
+        """Return the pictures [N, C, H, W] that all capsules of v [N, J, E] draw together."""
+        if self.decoder is None:
+            raise UserError(NO_DECODER)
+        return self.decoder.draw(v)
+
+
 @register_model("capsnet_mnist", "The paper's CapsNet for 28×28 digits.")
 @register_model(
     "capsnet_multimnist",
@@ -38,7 +109,7 @@ SMALL = {
     image_shape=(1, 36, 36),
 )
 @register_model("capsnet_small", "A small CapsNet that trains on a CPU.", **SMALL)
-class CapsNet(Classifier):
+class CapsNet(CapsClassifier):
     """The paper's network for any image shape, number of classes and capsule sizes.
 
     Options that follow the authors' code instead of the paper (docs/deviations.md):
@@ -47,8 +118,6 @@ class CapsNet(Classifier):
     Its loss is the margin loss + reconstruction_weight * squared differences of the pixels;
     average_classes divides the margin loss by twice the number of classes, as the authors do.
     """
-
-    head = ("class_caps", "decoder")
 
     def __init__(
         self,
@@ -107,61 +176,9 @@ class CapsNet(Classifier):
         if init == "authors":
             self._init_as_authors()
 
-    def forward(self, images: Tensor) -> Output:
-        """Return v [N, J, E] and its lengths [N, J] for images [N, C, H, W]."""
-        self.check(images)
-        v = self.class_caps(self.primary(images))
-        v = v.to(self.class_caps.W.dtype)  # under autocast the lengths are taken in full precision
-        return Output(v, torch.linalg.vector_norm(v, dim=-1))
-
-    def loss(self, output: Output, batch: Batch, progress: Progress) -> Tensor:
-        """Return margin loss + reconstruction_weight * SSE, each labelled capsule drawing its part.
-
-        Where the parts are not known, all labelled capsules draw the image together.
-        """
-        T = self.task.table(batch.labels)
-        loss = margin_loss(output.lengths, T, average_classes=self.average_classes)
-        if self.decoder is None or self.reconstruction_weight == 0:
-            return loss
-        if batch.parts is None:
-            pixels, drawn = self.draw(output.v * T.to(output.v.dtype).unsqueeze(-1)), batch.images
-        else:
-            pixels, drawn = self.reconstruct(output.v, batch.labels), batch.parts
-        difference = reconstruction_loss(pixels.to(drawn.dtype), drawn)
-        return loss + self.reconstruction_weight * difference
-
     def primary(self, images: Tensor) -> Tensor:
         """Return the primary capsules u [N, I, D] of images [N, C, H, W]."""
         return self.primary_caps(self.conv(images))
-
-    def trace(self, images: Tensor) -> RoutingTrace:
-        """Return every iteration of the routing between primary and class capsules."""
-        return self.class_caps.trace(self.primary(images))
-
-    @property
-    def draws(self) -> Draws | None:
-        """The model itself, if it has a decoder."""
-        return None if self.decoder is None else self
-
-    def reconstruct(self, v: Tensor, which: Tensor | Sequence[int] | int | None = None) -> Tensor:
-        """Return the pictures [N, C, H, W] that the capsules `which` of v [N, J, E] stand for.
-
-        which: None for the longest capsule, one class for all, classes [N], or [N, L] for L
-        pictures of each, [N, L, C, H, W].
-        """
-        if self.decoder is None:
-            raise UserError(NO_DECODER)
-        if which is None:
-            which = torch.linalg.vector_norm(v, dim=-1).argmax(dim=1)
-        which = torch.as_tensor(which, device=v.device)
-        check_classes(which, self.num_classes)
-        return self.decoder(v, (which.expand(v.shape[0]) if which.dim() == 0 else which).long())
-
-    def draw(self, v: Tensor) -> Tensor:
-        """Return the pictures [N, C, H, W] that all capsules of v [N, J, E] draw together."""
-        if self.decoder is None:
-            raise UserError(NO_DECODER)
-        return self.decoder.draw(v)
 
     @torch.no_grad()
     def _init_as_authors(self) -> None:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from capsnet.layers import Conv2d
 from capsnet.models.model import Classifier, Output, Progress, conv_size
 from capsnet.models.registry import register_model
+from capsnet.ops.losses import weighted_mean
 from capsnet.options import Share, Size
 from capsnet.tasks import Batch
 
@@ -29,7 +30,10 @@ class Cnn(Classifier):
         """Return the softmax cross-entropy; with L labels, each has the probability 1 / L."""
         T = self.task.table(batch.labels)
         T = T / T.sum(dim=1, keepdim=True).clamp(min=1)
-        return F.cross_entropy(output.v.squeeze(-1), T.to(output.v.dtype))
+        logits, T = output.v.squeeze(-1), T.to(output.v.dtype)
+        if batch.weights is None:
+            return F.cross_entropy(logits, T)
+        return weighted_mean(F.cross_entropy(logits, T, reduction="none"), batch.weights)
 
     def embed(self, images: Tensor) -> Tensor:
         """Return the last hidden features [N, F]."""
@@ -102,6 +106,9 @@ class CnnMultiMnist(Cnn):
         """Return the sigmoid cross-entropy, summed over classes and averaged over the batch."""
         logits = output.v.squeeze(-1)
         T = self.task.table(batch.labels).to(logits.dtype)
+        if batch.weights is not None:
+            each = F.binary_cross_entropy_with_logits(logits, T, reduction="none").sum(dim=1)
+            return weighted_mean(each, batch.weights)
         loss = F.binary_cross_entropy_with_logits(logits, T, reduction="sum")
         return loss / max(logits.shape[0], 1)
 

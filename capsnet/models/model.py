@@ -5,7 +5,7 @@ class Mine(Model): forward, loss; abilities (abilities.py) by having their metho
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import torch
 from torch import Tensor, nn
@@ -68,6 +68,7 @@ class Model(nn.Module, ABC):
 
     tasks: ClassVar[tuple[type[Task], ...]]  # the kinds of task it can be trained for
     head: ClassVar[tuple[str, ...]] = ()  # the modules that other classes or images make anew
+    rebuild: ClassVar[dict[str, Any]] = {}  # options that are others where weights are read
     task: Task  # what it is, or was, trained for
     name: str  # set by create_model, with options: what rebuilds the same model
     options: dict[str, Any]
@@ -77,6 +78,7 @@ class Model(nn.Module, ABC):
         c, h, w = image_shape
         self.image_shape, self.task = (c, h, w), task
         self.name, self.options = type(self).__name__, {}
+        self.trains: tuple[str, ...] | None = None  # the modules that are not frozen; None: all
 
     @abstractmethod
     def forward(self, images: Tensor) -> Output:
@@ -126,6 +128,30 @@ class Model(nn.Module, ABC):
             )
         self.task = task
 
+    def freeze(self, trains: tuple[str, ...] | None = None) -> None:
+        """Keep everything but the modules `trains`, by default the head, as it is in training."""
+        trains = self.head if trains is None else trains
+        if not trains:
+            raise UserError(
+                f"{self.name} does not say what its head is, so that all of it would be frozen; "
+                "leave --freeze out, or name its modules in `head`."
+            )
+        self.trains = trains
+        for name, p in self.named_parameters():
+            p.requires_grad_(p.requires_grad and _within(name, trains))
+        self.train(self.training)
+
+    def train(self, mode: bool = True) -> Self:
+        """Set the mode; what is frozen stays in that of evaluation, so that no statistic moves."""
+        super().train(mode)
+        if mode and self.trains is not None:
+            for name, module in self.named_modules():
+                around = any(head.startswith(f"{name}.") for head in self.trains)
+                state = [*module.parameters(), *module.buffers()]
+                if name and state and not around and not _within(name, self.trains):
+                    module.eval()
+        return self
+
     def check(self, images: Tensor) -> None:
         """Raise a UserError if these are not images for this model."""
         if images.dim() != 4 or images.shape[1:] != self.image_shape:
@@ -152,6 +178,11 @@ class Classifier(Model):
     def num_classes(self) -> int:
         """The number of classes."""
         return len(self.task.names)
+
+
+def _within(name: str, modules: tuple[str, ...]) -> bool:
+    """Return whether a parameter or module is one of these modules or lies in one."""
+    return any(name == module or name.startswith(f"{module}.") for module in modules)
 
 
 def conv_size(size: int, kernel: int, stride: int) -> int:

@@ -140,7 +140,7 @@ def create_model(name: str, /, pretrained: bool = False, **options: Any) -> Mode
     tensors, card = read_weights(path)
     model = _build(entry, {**card.options, **options})
     new_head = any(
-        x != _sizes(card.options, entry, option)
+        x != option_of(entry, card.options, option)
         for option, x in options.items()
         if option in ("image_shape", "num_classes", "ranges")
     )
@@ -150,14 +150,14 @@ def create_model(name: str, /, pretrained: bool = False, **options: Any) -> Mode
     return model
 
 
-def _sizes(trained_with: dict[str, Any], entry: ModelEntry, option: str) -> Any:
-    """Return an option as the shipped weights have it."""
+def option_of(entry: ModelEntry, options: dict[str, Any], option: str) -> Any:
+    """Return an option as a model has it that was made with `options`."""
     default = entry.parameters()[option].default
-    return trained_with.get(option, entry.options.get(option, default))
+    return options.get(option, entry.options.get(option, default))
 
 
 def _build(entry: ModelEntry, options: dict[str, Any]) -> Model:
     options = {**entry.options, **options}
     model = entry.model(**options)
-    model.name, model.options = entry.name, options
+    model.name, model.options = entry.name, {**options, **model.rebuild}
     return model

@@ -15,6 +15,7 @@ from capsnet.models.capsnet import NO_DECODER
 from capsnet.models.model import Model, Output, Progress, conv_size
 from capsnet.models.registry import register_model
 from capsnet.ops import RoutingTrace, reconstruction_loss
+from capsnet.ops.losses import weighted_mean
 from capsnet.options import Iterations, Positive, Size
 from capsnet.tasks import Batch, Numbers
 
@@ -73,11 +74,14 @@ class CapsRegressor(Model):
 
     def loss(self, output: Output, batch: Batch, progress: Progress) -> Tensor:
         """Return the squared error, in units of the ranges, + reconstruction_weight * SSE."""
-        loss = ((output.answers - batch.labels) / self.span).square().mean()
+        squared = ((output.answers - batch.labels) / self.span).square()
+        weights = batch.weights
+        loss = squared.mean() if weights is None else weighted_mean(squared.mean(dim=1), weights)
         if self.decoder is None or self.reconstruction_weight == 0:
             return loss
         pixels = self.draw(output.v).to(batch.images.dtype)
-        return loss + self.reconstruction_weight * reconstruction_loss(pixels, batch.images)
+        difference = reconstruction_loss(pixels, batch.images, weights)
+        return loss + self.reconstruction_weight * difference
 
     def primary(self, images: Tensor) -> Tensor:
         """Return the primary capsules u [N, I, D] of images [N, C, H, W]."""

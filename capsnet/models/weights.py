@@ -4,7 +4,7 @@ save_weights(model, path, card); model, card = load_weights(path)
 """
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +16,14 @@ from torch import Tensor
 from capsnet.errors import UserError
 from capsnet.files import whole_file
 from capsnet.models.model import Model
-from capsnet.models.registry import create_model, model_entry
+from capsnet.models.registry import create_model, model_entry, option_of
 from capsnet.options import tuples
+from capsnet.pictures.layout import Layout
 from capsnet.pictures.reading import Reading
 from capsnet.tasks import Calibration, OneLabel, Pairs, Task, task_from_json
 
 WEIGHTS = "weights.safetensors"  # in the folder of a finished run
+SPLIT_FILE = "split.csv"  # beside it: the split of every picture, if they are the user's own
 HEADER = "capsnet"  # the key of our JSON among the metadata of the file
 
 
@@ -75,6 +77,7 @@ class Card:
     more: dict[str, Any] = field(default_factory=dict)  # where it comes from, if that is known
     reading: Reading | None = None  # how its pictures were read, if they are the user's own
     calibration: Calibration | None = None
+    folder: Path | None = field(default=None, compare=False)  # where it was found
 
     @property
     def data(self) -> str:
@@ -85,6 +88,30 @@ class Card:
     def data_seed(self) -> int:
         """The seed of the choice of images."""
         return int((self.config or {}).get("data_seed", 0))
+
+    def opening(self, data: str) -> dict[str, Any]:
+        """Return what `open_data` takes to show data as the run would have had it.
+
+        The seed that chose images, and of the user's own pictures all that was said of them; if
+        they are the run's, also their split.
+        """
+        if self.reading is None:
+            return {"seed": self.data_seed}
+        config = self.config or {}
+        said = {f.name: tuples(config[f.name]) for f in fields(Layout) if f.name in config}
+        layout = Layout(**said)
+        layout = replace(layout, fit=self.reading.fit, window=self.reading.window)
+        if data != self.data:
+            return {"seed": self.data_seed, "layout": replace(layout, split_from=None)}
+        if self.folder is not None and (self.folder / SPLIT_FILE).exists():
+            layout = replace(layout, split_from=str(self.folder / SPLIT_FILE), allow_leak=True)
+        fold = (config["fold"], config["folds"]) if config.get("folds") else None
+        return {
+            "seed": self.data_seed,
+            "layout": layout,
+            "holdout": config.get("holdout"),
+            "fold": None if layout.split_from else fold,
+        }
 
     def to_json(self) -> dict[str, Any]:
         """Return the card as plain JSON values."""
@@ -128,6 +155,15 @@ class Card:
 
 def find_model(where: str) -> tuple[Model, Card]:
     """Return model and card from the folder of a run, a weights file or a shipped model's name."""
+    path = find_weights(where)
+    model, card = load_weights(path)
+    if card.config is None or card.task is None:
+        raise UserError(f"{path} does not say what it was trained on; give weights of a run.")
+    return model, replace(card, folder=path.parent)
+
+
+def find_weights(where: str) -> Path:
+    """Return the weights file of a run's folder, of a path or of a shipped model's name."""
     path = Path(where)
     if path.is_dir():
         path = path / WEIGHTS
@@ -139,10 +175,47 @@ def find_model(where: str) -> tuple[Model, Card]:
         if path.suffix or len(path.parts) > 1:
             raise UserError(f"There is no file or folder {where}; train a model first.")
         path = shipped(where)
-    model, card = load_weights(path)
-    if card.config is None or card.task is None:
-        raise UserError(f"{path} does not say what it was trained on; give weights of a run.")
-    return model, card
+    return path
+
+
+def start_from(where: str, name: str, options: dict[str, Any], task: Task) -> Model:
+    """Build the model `name` for a task from the weights of one that was trained before.
+
+    Args:
+        where: The folder of a run, a weights file or a shipped model's name.
+        name: The model, which must be the one of these weights.
+        options: Options of the new model; all others are those of the weights.
+        task: What it will be trained for; if classes or image size are others than those of the
+            weights, the trunk is kept and the head is new.
+
+    Example:
+        >>> start_from("capsnet_small", "capsnet_small", {"num_classes": 2}, OneLabel(("a", "b")))
+    """
+    path = find_weights(where)
+    tensors, card = read_weights(path)
+    if card.model != name:
+        raise UserError(
+            f"{where} holds weights of {card.model}, not of {name}; start from weights of {name}, "
+            f"or train {card.model}."
+        )
+    model = create_model(name, **{**card.options, **options})
+    before = option_of(model_entry(name), card.options, "image_shape")
+    if before[0] != model.image_shape[0]:
+        raise UserError(
+            f"{where} was trained on images with {before[0]} channels, these have "
+            f"{model.image_shape[0]}; ask for --channels {before[0]}."
+        )
+    same = before == model.image_shape and card.task == task
+    try:
+        set_weights(model, tensors, path, keep_head=same)
+    except UserError as error:
+        if before == model.image_shape:
+            raise
+        raise UserError(
+            f"The trunk of {where} is made for images of {before[1]}×{before[2]}, these have "
+            f"{model.image_shape[1]}×{model.image_shape[2]}; ask for --image-size {before[1]}."
+        ) from error
+    return model
 
 
 def shipped(name: str) -> Path:

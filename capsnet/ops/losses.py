@@ -19,6 +19,7 @@ def margin_loss(
     lam: float = 0.5,
     *,
     average_classes: bool = False,
+    weights: Tensor | None = None,
 ) -> Tensor:
     """Return the margin loss, summed over classes and averaged over the batch.
 
@@ -32,6 +33,7 @@ def margin_loss(
         m_neg: the length that the others should not exceed.
         lam: the weight of the others.
         average_classes: divide by 2 J, as the authors' code does.
+        weights: what each sample counts [N]; all the same if left out.
 
     Returns:
         The loss, a scalar.
@@ -43,11 +45,16 @@ def margin_loss(
     T = class_table(targets, lengths)
     present = F.relu(m_pos - lengths).square()
     absent = F.relu(lengths - m_neg).square()
-    loss = (T * present + lam * (1 - T) * absent).sum(dim=1).mean()
+    loss = weighted_mean((T * present + lam * (1 - T) * absent).sum(dim=1), weights)
     return loss / (2 * lengths.shape[1]) if average_classes else loss
 
 
-def spread_loss(activations: Tensor, labels: Tensor, margin: float | Tensor = 0.9) -> Tensor:
+def spread_loss(
+    activations: Tensor,
+    labels: Tensor,
+    margin: float | Tensor = 0.9,
+    weights: Tensor | None = None,
+) -> Tensor:
     """Return the spread loss of matrix capsules, averaged over the batch.
 
     L = sum_{j != t} max(0, margin - (a_t - a_j))^2
@@ -56,6 +63,7 @@ def spread_loss(activations: Tensor, labels: Tensor, margin: float | Tensor = 0.
         activations: a [N, J].
         labels: the class t of each sample [N].
         margin: by how much a_t should exceed every other.
+        weights: what each sample counts [N]; all the same if left out.
 
     Returns:
         The loss, a scalar.
@@ -66,15 +74,17 @@ def spread_loss(activations: Tensor, labels: Tensor, margin: float | Tensor = 0.
     """
     T = class_table(labels, activations)
     a_t = (activations * T).sum(dim=1, keepdim=True)
-    return ((1 - T) * F.relu(margin - (a_t - activations)).square()).sum(dim=1).mean()
+    spread = ((1 - T) * F.relu(margin - (a_t - activations)).square()).sum(dim=1)
+    return weighted_mean(spread, weights)
 
 
-def reconstruction_loss(pixels: Tensor, images: Tensor) -> Tensor:
+def reconstruction_loss(pixels: Tensor, images: Tensor, weights: Tensor | None = None) -> Tensor:
     """Return the sum over pixels of squared differences, averaged over the batch.
 
     Args:
         pixels: the decoder's pictures [N, ...].
         images: what they should be, of the same shape.
+        weights: what each sample counts [N]; all the same if left out.
 
     Returns:
         The loss, a scalar.
@@ -88,7 +98,12 @@ def reconstruction_loss(pixels: Tensor, images: Tensor) -> Tensor:
             f"Pictures of shape {tuple(pixels.shape)} cannot be compared with images of "
             f"{tuple(images.shape)}; give both the same shape."
         )
-    return F.mse_loss(pixels, images, reduction="none").flatten(1).sum(dim=1).mean()
+    return weighted_mean(F.mse_loss(pixels, images, reduction="none").flatten(1).sum(1), weights)
+
+
+def weighted_mean(losses: Tensor, weights: Tensor | None = None) -> Tensor:
+    """Return the mean of losses [N], each times what its sample counts [N]: sum_n w_n L_n / N."""
+    return (losses if weights is None else losses * weights.to(losses.dtype)).mean()
 
 
 def class_table(targets: Tensor, like: Tensor) -> Tensor:

@@ -18,6 +18,7 @@ class Batch(NamedTuple):
     images: Tensor
     labels: Tensor
     parts: Tensor | None = None  # [N, L, C, H, W], each labelled object alone; None: the image
+    weights: Tensor | None = None  # [N], what each image counts in the loss; None: all the same
 
 
 class Result(ABC):

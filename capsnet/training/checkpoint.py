@@ -6,6 +6,7 @@ versions are JSON in the file's header, so that both are replaced in one move.
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -14,8 +15,9 @@ from capsnet.data import Stream
 from capsnet.errors import UserError
 from capsnet.models.weights import load_tensors, save_tensors, set_weights
 from capsnet.provenance import versions
-from capsnet.training.config import TrainConfig, differences
+from capsnet.training.config import SettledConfig, differences
 from capsnet.training.outcome import Epoch
+from capsnet.training.patience import Best
 from capsnet.training.step import TrainStep
 
 CHECKPOINT = "checkpoint.safetensors"
@@ -30,9 +32,12 @@ class Position:
     step: int = 0  # within the epoch
     seconds: float = 0.0
     history: list[Epoch] = field(default_factory=list)
+    best: Best | None = None  # of a run with patience
 
 
-def save_checkpoint(folder: Path, step: TrainStep, config: TrainConfig, position: Position) -> None:
+def save_checkpoint(
+    folder: Path, step: TrainStep, config: SettledConfig, position: Position
+) -> None:
     """Write the state of a run, replacing the one before."""
     tensors: dict[str, Tensor] = {f"model.{k}": x for k, x in step.model.state_dict().items()}
     for i, p in enumerate(step.params):
@@ -43,7 +48,9 @@ def save_checkpoint(folder: Path, step: TrainStep, config: TrainConfig, position
     tensors["random.cpu"] = torch.get_rng_state()
     if step.cuda:
         tensors["random.cuda"] = torch.cuda.get_rng_state(step.device)
-    metric = step.model.task.metric
+    metric, best = step.model.task.metric, position.best
+    if best is not None:
+        tensors |= {f"best.{k}": x for k, x in best.weights.items()}
     record = {
         "config": config.to_json(),
         "device": step.device.type,
@@ -52,12 +59,19 @@ def save_checkpoint(folder: Path, step: TrainStep, config: TrainConfig, position
         "step": position.step,
         "seconds": position.seconds,
         "history": [epoch.to_json(metric) for epoch in position.history],
+        "best": None if best is None else [best.epoch, best.validation],
         "versions": versions(),
     }
     save_tensors(folder / CHECKPOINT, tensors, record)
 
 
-def load_checkpoint(folder: Path, step: TrainStep, config: TrainConfig) -> Position:
+def saved_config(folder: Path) -> dict[str, Any]:
+    """Return the settings of the run in a folder."""
+    config: dict[str, Any] = load_tensors(folder / CHECKPOINT)[1].get("config", {})
+    return config
+
+
+def load_checkpoint(folder: Path, step: TrainStep, config: SettledConfig) -> Position:
     """Set the state of a run from its folder and return where it stopped."""
     path = folder / CHECKPOINT
     tensors, record = load_tensors(path)
@@ -81,9 +95,7 @@ def load_checkpoint(folder: Path, step: TrainStep, config: TrainConfig) -> Posit
             f"The run in {folder} was started with {before}, now there are {now}; bring the data "
             "back, or choose another --out."
         )
-    prefix = "model."
-    weights = {k.removeprefix(prefix): x for k, x in tensors.items() if k.startswith(prefix)}
-    set_weights(step.model, weights, path)
+    set_weights(step.model, _under("model.", tensors), path)
     for i, p in enumerate(step.params):
         state = {m: tensors[f"adam.{m}.{i}"].to(step.device) for m in _MOMENTS}
         # Moments must lie in memory as their parameter does.
@@ -97,7 +109,17 @@ def load_checkpoint(folder: Path, step: TrainStep, config: TrainConfig) -> Posit
     if step.cuda and "random.cuda" in tensors:
         torch.cuda.set_rng_state(tensors["random.cuda"], step.device)
     history = [Epoch.from_json(line, step.model.task.metric) for line in record["history"]]
-    return Position(record["epoch"], record["step"], record["seconds"], history)
+    position = Position(record["epoch"], record["step"], record["seconds"], history)
+    if record.get("best") is not None:
+        weights = {k: x.to(step.device) for k, x in _under("best.", tensors).items()}
+        epoch, validation = record["best"]
+        position.best = Best(epoch, validation, weights)
+    return position
+
+
+def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Return the tensors whose names begin with a prefix, without it."""
+    return {k.removeprefix(prefix): x for k, x in tensors.items() if k.startswith(prefix)}
 
 
 def data_in_words(stream: Stream) -> str:

@@ -12,9 +12,19 @@ from annotated_types import Ge, Gt, Le, Lt
 from capsnet.errors import UserError
 from capsnet.options import LARGEST_SETTING as LARGEST
 from capsnet.options import Positive, Share, check_values
+from capsnet.pictures.layout import Layout, is_own
 
 # Settings that say where a run is made, not what it is; its continuation may have others.
-WHERE = {"resume", "device", "out", "data_folder", "plugin", "tensorboard", "checkpoint_seconds"}
+WHERE = {
+    "resume",
+    "device",
+    "out",
+    "data_folder",
+    "plugin",
+    "tensorboard",
+    "checkpoint_seconds",
+    "baseline",
+}
 
 LOWEST_LR = 1e-6  # of the paper's schedule
 Whole = Annotated[int, Ge(0), Lt(LARGEST)]
@@ -23,7 +33,15 @@ Seed = Annotated[int, Ge(0), Lt(2**32)]
 
 # How the settings are shown to people.
 GROUPS = {
-    "what is trained": ("model", "options", "plugin", "reconstruction_weight", "average_classes"),
+    "what is trained": (
+        "model",
+        "options",
+        "plugin",
+        "start_from",
+        "freeze",
+        "reconstruction_weight",
+        "average_classes",
+    ),
     "on what": (
         "data",
         "data_folder",
@@ -33,12 +51,19 @@ GROUPS = {
         "holdout",
         "final_split",
         "data_seed",
+        "folds",
+        "fold",
+        "seeds",
+        "baseline",
     ),
+    "your own pictures": tuple(f.name for f in fields(Layout)),
     "how long, and how": (
         "epochs",
         "batch_size",
         "seed",
         "stop_at_error",
+        "patience",
+        "balance",
         "lr",
         "schedule",
         "lr_decay",
@@ -47,7 +72,19 @@ GROUPS = {
         "averaging",
         "weight_decay",
     ),
-    "augmentation": ("shift", "rotate", "scale", "shear", "elastic", "contrast"),
+    "augmentation": (
+        "shift",
+        "rotate",
+        "scale",
+        "shear",
+        "elastic",
+        "contrast",
+        "flip",
+        "crop",
+        "brightness",
+        "intensity",
+        "colour",
+    ),
     "where": (
         "out",
         "resume",
@@ -61,7 +98,7 @@ GROUPS = {
 
 
 @dataclass(frozen=True)
-class TrainConfig:
+class TrainConfig(Layout):
     """Everything that determines a run; each setting says beside its name what it may be.
 
     Args: what is trained (model, options, …), on what (data, num_samples, holdout, …), how long and
@@ -76,13 +113,18 @@ class TrainConfig:
     """Options of the model as NAME=VALUE, e.g. num_iters=1 leaky=True 'decoder=()'."""
     plugin: tuple[Path, ...] = ()
     """Python files of yours that register models or data."""
+    start_from: str | None = None
+    """Weights to start from: the folder of a run, a file, or the name of a model with shipped
+    weights. Their options are kept; the head is new where classes or image size are others."""
+    freeze: bool = False
+    """Train the head alone and keep the trunk of start_from as it is."""
     reconstruction_weight: Positive = 0.0005
     """Weight of the sum of squared pixel differences in the loss of a model with a decoder."""
     average_classes: bool = False
     """Divide the margin loss by twice the number of classes, as the authors' code does."""
 
     data: str = "mnist"
-    """Name of the data set ('capsnet data list'), or a folder of images root/CLASS/*.png."""
+    """Name of the data set ('capsnet data list'), or a folder or table of your pictures."""
     data_folder: Path | None = None
     """Folder with the data set's files, if you placed them by hand."""
     num_samples: int | None = None
@@ -92,22 +134,41 @@ class TrainConfig:
     channels: int | None = None
     """Channels of the images: 1 or 3 of a folder, 1 or 2 of smallNORB, any number of equal ones of
     other data, which is grey; by default the data's own."""
-    holdout: Whole = 0
-    """Training images set apart, the classes' shares kept, and evaluated after every epoch."""
+    holdout: Whole | None = None
+    """Training images set apart, the classes' shares kept, and evaluated after every epoch; by
+    default none, of your own pictures a sixth (whole groups)."""
+    folds: Annotated[int, Ge(0), Lt(1000)] = 0
+    """Of your own pictures: train so many times, each time on other pictures, and test on the rest,
+    so that every picture is tested once."""
+    fold: Annotated[int, Ge(0), Lt(1000)] = 0
+    """Train only this one of the folds, counted from 1."""
+    seeds: Annotated[int, Ge(1), Lt(1000)] = 1
+    """Train so many times, from seed on."""
+    baseline: Literal["auto", "cnn", "none"] = "auto"
+    """Train a CNN of the same size beside it, for the report; auto: for your own pictures."""
     final_split: Literal["test", "validation"] = "test"
     """What the final weights are evaluated on, once, at the end; validation needs holdout."""
     data_seed: Seed = 0
     """Seed of the choice of images: those held out, those of num_samples, a folder's test part."""
 
-    epochs: Count = 50
-    """Passes over the training data."""
-    batch_size: Count = 128
-    """Images in one step; the last batch of an epoch is filled up from its beginning."""
+    epochs: Count | None = None
+    """Passes over the training data; by default 50, and for your own pictures as many as make about
+    2,000 steps."""
+    batch_size: Count | None = None
+    """Images in one step; the last batch of an epoch is filled up from its beginning. By default
+    128, and for your own pictures no more than a tenth of them."""
     seed: Seed = 0
     """Seed of weights, order and augmentation."""
     stop_at_error: Positive | None = None
     """Stop after the first epoch whose validation error in per cent (of numbers: mean absolute
     error) is not above; needs holdout."""
+    patience: Whole | None = None
+    """Stop after so many epochs without a better validation figure and keep the weights of the best
+    epoch; 0: go on to the end and keep the last. By default 0, and for your own pictures with a
+    validation split a fifth of the epochs, at least 10."""
+    balance: Literal["none", "loss", "sampling"] = "none"
+    """For classes of unequal size: let images of rare ones count for more in the loss, or show all
+    classes equally often."""
     lr: Annotated[float, Gt(0), Lt(LARGEST)] = 1e-3
     """Learning rate of Adam at the start."""
     schedule: Literal["paper", "linear", "cosine", "constant"] = "paper"
@@ -135,8 +196,19 @@ class TrainConfig:
     elastic: Positive = 0.0
     """Random bending: the standard deviation in pixels of every pixel's displacement."""
     contrast: Annotated[float, Gt(0), Lt(LARGEST)] = 1.0
-    """Factor of the contrast of an image that is rotated, scaled, sheared or bent, which gives back
-    what interpolation blurs; with 1.2 such digits are as sharp as they were."""
+    """Factor of the contrast of an image that is rotated, scaled, sheared, bent or cropped, which
+    gives back what interpolation blurs; with 1.2 such digits are as sharp as they were."""
+    flip: Literal["none", "horizontal", "vertical", "both"] = "none"
+    """Mirror images at random: left and right, top and bottom, or each by itself."""
+    crop: Share = 0.0
+    """Random crop: the share of the side that may be cut away; the rest is scaled back."""
+    brightness: Share = 0.0
+    """Random brightness, added to all pixels, as a share of white up and down."""
+    intensity: Share = 0.0
+    """Random strength of the differences from an image's mean, as a fraction up and down."""
+    colour: Share = 0.0
+    """Random colours of RGB images: hues turned by up to this share of half the circle, saturation
+    changed by up to this fraction."""
 
     out: Path | None = None
     """Folder of the run; by default runs/MODEL-DATA-seedSEED."""
@@ -167,8 +239,16 @@ class TrainConfig:
             self.schedule == "paper" or decay == (TrainConfig.lr_decay, TrainConfig.lr_decay_steps),
             "lr-decay and lr-decay-steps are for the schedule 'paper'; leave them out",
         )
-        _require(self.holdout > 0 or self.stop_at_error is None, "stop-at-error needs a holdout")
-        _require(self.holdout > 0 or self.final_split == "test", "final-split needs a holdout")
+        own = is_own(Path(self.data.removeprefix("folder:")))
+        held = bool(self.holdout) or (own and self.holdout is None)
+        _require(held or self.stop_at_error is None, "stop-at-error needs a holdout")
+        _require(held or self.final_split == "test", "final-split needs a holdout")
+        _require(self.fold <= self.folds, "fold must be one of the folds")
+        _require(own or not self.folds, "folds are for pictures of your own; leave them out")
+        _require(
+            self.start_from is not None or not self.freeze,
+            "freeze keeps the trunk of trained weights; give start-from too",
+        )
 
     @property
     def folder(self) -> Path:
@@ -181,12 +261,23 @@ class TrainConfig:
         return {key: _plain(value) for key, value in asdict(self).items()}
 
 
-def differences(config: TrainConfig, saved: dict[str, Any]) -> list[str]:
+@dataclass(frozen=True)
+class SettledConfig(TrainConfig):
+    """A TrainConfig in which nothing is left to choose (planning.py); for named data these."""
+
+    epochs: Count = 50
+    batch_size: Count = 128
+    patience: Whole = 0
+
+
+def differences(config: SettledConfig, saved: dict[str, Any]) -> list[str]:
     """Return what a continuation would change against the saved config, as 'name: old -> new'.
 
     Settings added since the config was saved were at their default.
     """
-    current, saved = config.to_json(), TrainConfig().to_json() | saved
+    current, saved = config.to_json(), SettledConfig().to_json() | saved
+    if not is_own(Path(config.data.removeprefix("folder:"))):  # none is held out by default
+        current["holdout"], saved["holdout"] = current["holdout"] or 0, saved["holdout"] or 0
     return [
         f"{f.name}: {saved[f.name]} -> {current[f.name]}"
         for f in fields(config)

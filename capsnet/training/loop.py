@@ -5,35 +5,38 @@ outcome = train(TrainConfig(model="capsnet_small", data="digits", epochs=20))
 
 import json
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, isfinite
-from pathlib import Path
 
 import torch
-from torch import Tensor
 
-from capsnet.data import Stream
+from capsnet.data import Own, Stream
 from capsnet.errors import UserError
 from capsnet.files import clear_leftovers, locked, write_text
 from capsnet.models.weights import WEIGHTS, Card, save_weights
 from capsnet.plugins import load_plugins
 from capsnet.provenance import device_name, versions
-from capsnet.tasks import Task
 from capsnet.training.board import Board
 from capsnet.training.checkpoint import (
     CHECKPOINT,
     Position,
     load_checkpoint,
     save_checkpoint,
+    saved_config,
 )
-from capsnet.training.config import TrainConfig
+from capsnet.training.config import SettledConfig, TrainConfig
 from capsnet.training.device import pick_device, pick_precision
-from capsnet.training.evaluation import evaluate
+from capsnet.training.evaluation import answer, check_fit, evaluate
+from capsnet.training.keeping import keep_answers, keep_pictures, open_pictures
+from capsnet.training.log import write_log
 from capsnet.training.outcome import Diverged, Epoch, Finished, Interrupted, Outcome
+from capsnet.training.patience import better, out_of_patience
+from capsnet.training.planning import RunPlan, look_ahead, settle
 from capsnet.training.progress import TrainProgress, WorkProgress, in_words
 from capsnet.training.schedule import average_weight, learning_rate
+from capsnet.training.series import baseline_config, is_series, train_series
 from capsnet.training.setup import build_model, open_stream
-from capsnet.training.step import TrainStep
+from capsnet.training.step import TrainStep, epoch_plan
 from capsnet.training.stopping import Stop
 
 LOCK = ".lock"  # held by the process that trains into the folder
@@ -63,11 +66,30 @@ def train(config: TrainConfig) -> Outcome:
     """
     config.check()
     load_plugins(config.plugin)
+    if is_series(config):
+        return train_series(config, train_one)
+    outcome = train_one(config)
+    beside = baseline_config(config) if isinstance(outcome, Finished) else None
+    if beside is not None:
+        other = train_one(replace(beside, resume=(beside.folder / CHECKPOINT).exists()))
+        if isinstance(other, Interrupted):
+            return other
+    return outcome
+
+
+def train_one(config: TrainConfig) -> Finished | Interrupted | Diverged:
+    """Make one run."""
+    config.check()
+    load_plugins(config.plugin)
     check_folder(config)
     device = pick_device(config.device)
     precision = pick_precision(config.precision, device)
-    stream = open_stream(config, "train", device)
-    validation = open_stream(config, "validation", device) if config.holdout else None
+    own = open_pictures(config)
+    stream = open_stream(config, "train", device, own)
+    held = config.holdout if own is None else "validation" in own.splits
+    validation = open_stream(config, "validation", device, own) if held else None
+    saved = saved_config(config.folder) if config.resume else None
+    config = settle(config, stream, validation, saved)
     torch.manual_seed(config.seed)
     model = build_model(config, stream).to(device)
     step = TrainStep(model, stream, config, precision)
@@ -77,7 +99,7 @@ def train(config: TrainConfig) -> Outcome:
         check_folder(config)  # again: another process may have come first
         position = load_checkpoint(config.folder, step, config) if config.resume else Position()
         try:
-            return _train(config, step, position, validation)
+            return _train(config, step, position, validation, own)
         except Broken:
             return Diverged(config.folder, (config.folder / CHECKPOINT).exists())
 
@@ -94,23 +116,38 @@ def check_folder(config: TrainConfig) -> None:
 
 
 def _train(
-    config: TrainConfig, step: TrainStep, position: Position, validation: Stream | None
+    config: SettledConfig,
+    step: TrainStep,
+    position: Position,
+    validation: Stream | None,
+    own: Own | None,
 ) -> Finished | Interrupted:
     folder, model, stream = config.folder, step.model, step.stream
     clear_leftovers(folder)
+    if own is not None:
+        keep_pictures(own, config)
     write_text(folder / "config.json", json.dumps(config.to_json(), indent=2))
+    layers = str(step.precision).removeprefix("torch.")
+    plan = look_ahead(config, model, stream, validation, layers)
 
     with Stop() as stop, Board(config, model, stream) as board:
-        run = Run(config, step, position, validation, stop, board)
+        run = Run(config, step, position, validation, stop, board, plan)
         finished = run.go()
         run.save()
     if not finished:
         return Interrupted(folder)
-    step.take_average()
-    final = open_stream(config, config.final_split, step.device)
+    taken = run.take_weights()
+    final = open_stream(config, config.final_split, step.device, own)
+    check_fit(model, final)
     doing = f"evaluating ({config.final_split})"
     with WorkProgress(doing, final.num_samples, "images") as progress:
-        result = evaluate(model, final, precision=step.precision, progress=progress)
+        said = answer(model, final, precision=step.precision, progress=progress)
+    result = final.task.measure(said.answers, said.labels)
+    calibration = None
+    if own is not None:
+        calibration = keep_answers(
+            model, validation, final, said, config.final_split, folder, step.precision
+        )
     outcome = Finished(
         model,
         folder,
@@ -120,10 +157,21 @@ def _train(
         result,
         tuple(position.history),
         device_name(step.device),
-        str(step.precision).removeprefix("torch."),
+        layers,
+        taken,
+        plan,
     )
     facts = outcome.to_json()
-    card = Card(model.name, model.options, stream.task, config.to_json(), facts, versions())
+    card = Card(
+        model.name,
+        model.options,
+        stream.task,
+        config.to_json(),
+        facts,
+        versions(),
+        reading=None if own is None else own.stored.reading,
+        calibration=calibration,
+    )
     save_weights(model, folder / WEIGHTS, card)
     write_text(folder / "result.json", json.dumps(facts, indent=2))
     return outcome
@@ -133,12 +181,13 @@ def _train(
 class Run:
     """One run under way: `go` does the steps that are left."""
 
-    config: TrainConfig
+    config: SettledConfig
     step: TrainStep
     position: Position
     validation: Stream | None
     stop: Stop
     board: Board
+    plan: RunPlan
 
     def __post_init__(self) -> None:
         self.steps = ceil(self.step.stream.num_samples / self.config.batch_size)
@@ -150,6 +199,7 @@ class Run:
         """Run to the end of the last epoch; False if a signal asked to stop before it."""
         done = self.position.epoch * self.steps + self.position.step
         with TrainProgress(self.config.epochs, self.steps, done) as progress:
+            progress.note(str(self.plan))
             while not self.is_over():
                 speed = self.run_steps(progress)
                 if self.position.step < self.steps:
@@ -162,13 +212,23 @@ class Run:
         return True
 
     def is_over(self) -> bool:
-        """Return whether all epochs are done, or the validation error is where to stop."""
+        """Return whether all epochs are done, or validation says that it is time to stop."""
         goal, history = self.config.stop_at_error, self.position.history
         if goal is not None and history:
             reached = history[-1].validation
             if reached is not None and reached <= goal:
                 return True
+        if out_of_patience(history, self.config.patience):
+            return True
         return self.position.epoch >= self.config.epochs
+
+    def take_weights(self) -> int:
+        """Put the weights to be kept into the model; returns the epoch that they are of."""
+        if (best := self.position.best) is None:
+            self.step.take_average()
+            return self.position.epoch
+        self.step.model.load_state_dict(best.weights)
+        return best.epoch
 
     def run_steps(self, progress: TrainProgress) -> float:
         """Run the steps that are left of the epoch, or until a stop; returns images per second."""
@@ -227,8 +287,10 @@ class Run:
         numbers = self.in_words(loss, miss, speed)
         if self.validation is not None:
             with self.step.averaged():
-                result = evaluate(self.step.model, self.validation, precision=self.step.precision)
-            validation = result.figure
+                model = self.step.model
+                validation = evaluate(model, self.validation, precision=self.step.precision).figure
+                if self.config.patience:
+                    position.best = better(position.best, position.epoch, validation, model)
             numbers += f"  validation {task.tell(validation)}"
         epoch = Epoch(
             position.epoch,
@@ -241,7 +303,8 @@ class Run:
             validation,
         )
         position.history.append(epoch)
-        write_log(self.config.folder, position, task)
+        taken = None if position.best is None else position.best.epoch
+        write_log(self.config.folder, position.history, task.metric, taken)
         self.board.epoch(epoch)
         progress.epoch_done(position.epoch, numbers)
 
@@ -265,24 +328,6 @@ class Run:
         _require_finite(self.step.sums_so_far()[0], self.step)
         save_checkpoint(self.config.folder, self.step, self.config, self.position)
         self.saved = time.monotonic()
-
-
-def epoch_plan(stream: Stream, seed: int, epoch: int, num_rows: int) -> dict[str, Tensor]:
-    """Return the order and augmentation of one epoch: a function of seed and epoch alone.
-
-    Step k takes rows k * batch_size and on. The rows after the last image repeat the first, so
-    that all batches are of one size. Several processes would each take a share of a step's rows.
-    """
-    generator = torch.Generator(stream.device).manual_seed(seed * 1_000_003 + epoch)
-    plan = stream.plan(generator)
-    rows = torch.arange(num_rows, device=stream.device) % stream.num_samples
-    return {name: x[rows] for name, x in plan.items()}
-
-
-def write_log(folder: Path, position: Position, task: Task) -> None:
-    """Write one JSON line per finished epoch."""
-    lines = [json.dumps(epoch.to_json(task.metric)) + "\n" for epoch in position.history]
-    write_text(folder / "log.jsonl", "".join(lines))
 
 
 def _require_finite(loss: float, step: TrainStep) -> None:

@@ -3,13 +3,16 @@
 outcome = train(config); if isinstance(outcome, Finished): outcome.result.figure
 """
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from statistics import mean, stdev
 from typing import Any
 
 from capsnet.models import Model
 from capsnet.tasks import LabelsResult, Result
 from capsnet.training.evaluation import pack
+from capsnet.training.planning import RunPlan
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,8 @@ class Finished:
     history: tuple[Epoch, ...]
     device: str
     precision: str
+    taken: int  # the epoch, counted from 1, whose weights these are
+    plan: RunPlan  # what was said before the first step
 
     @property
     def seconds(self) -> float:
@@ -92,13 +97,18 @@ class Finished:
             "images_per_second": self.images_per_second,
             "device": self.device,
             "precision": self.precision,
+            "taken_epoch": self.taken,
+            "plan": self.plan.to_json(),
             "folder": str(self.folder),
         }
 
     def __str__(self) -> str:
+        last = self.history[-1].epoch
+        taken = f" of epoch {self.taken} of {last}" if self.plan.patience else ""
         return (
             f"{self.model} on {self.data}, {self.split}: {self.result} after {self.seconds:.1f} s "
-            f"of training ({self.images_per_second:,.0f} images/s); weights in {self.folder}."
+            f"of training ({self.images_per_second:,.0f} images/s); weights{taken} in "
+            f"{self.folder}."
         )
 
 
@@ -137,4 +147,68 @@ class Diverged:
         )
 
 
-Outcome = Finished | Interrupted | Diverged
+@dataclass(frozen=True)
+class Member:
+    """One run of a series: its figure, and that of the CNN beside it if there is one."""
+
+    folder: Path
+    fold: int | None
+    seed: int
+    metric: str
+    figure: float
+    baseline: float | None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what summary.json holds of it."""
+        return {**asdict(self), "folder": self.folder.name}
+
+
+@dataclass(frozen=True)
+class Series:
+    """Several runs of the same settings on other folds or seeds, all finished."""
+
+    folder: Path
+    model: str
+    data: str
+    runs: tuple[Member, ...]
+
+    @property
+    def figures(self) -> tuple[float, ...]:
+        """The figure of each run."""
+        return tuple(run.figure for run in self.runs)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what summary.json holds."""
+        return {
+            "model": self.model,
+            "data": self.data,
+            "folder": str(self.folder),
+            "metric": self.runs[0].metric,
+            "mean": mean(self.figures),
+            "spread": spread(self.figures),
+            "num_runs": len(self.runs),
+            "runs": [run.to_json() for run in self.runs],
+        }
+
+    def __str__(self) -> str:
+        beside = [run.baseline for run in self.runs if run.baseline is not None]
+        other = f"; a CNN of the same size {_told(beside)}" if beside else ""
+        metric = self.runs[0].metric.replace("_percent", " in %").replace("_", " ")
+        return (
+            f"{self.model} on {self.data}, {metric}: {_told(self.figures)}{other}. "
+            f"'capsnet report {self.folder}' tells more."
+        )
+
+
+def spread(figures: Sequence[float]) -> float | None:
+    """Return the standard deviation of several figures; None of one."""
+    return stdev(figures) if len(figures) > 1 else None
+
+
+def _told(figures: Sequence[float]) -> str:
+    wide = spread(figures)
+    around = "" if wide is None else f" ± {wide:.2f}"
+    return f"{mean(figures):.2f}{around} ({len(figures)} runs)"
+
+
+Outcome = Finished | Interrupted | Diverged | Series

@@ -69,6 +69,8 @@ class TrainProgress:
 
     def note(self, text: str) -> None:
         """Say something that should stay on the screen."""
+        encoding = self.console.encoding  # the name of a class may be no text
+        text = text.encode(encoding, "backslashreplace").decode(encoding)
         self.console.print(text, soft_wrap=True, highlight=False, markup=False)
 
 

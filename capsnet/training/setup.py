@@ -3,35 +3,31 @@
 stream = open_stream(config, "train", device); model = build_model(config, stream)
 """
 
+import copy
 from ast import literal_eval
 from collections.abc import Collection
+from dataclasses import fields
+from math import isclose
 from typing import Any
 
 import torch
 
-from capsnet.data import Augment, SplitName, Stream, find_data, open_data
+from capsnet.data import Augment, BalancedStream, Own, SplitName, Stream, find_data, open_data
 from capsnet.errors import UserError
-from capsnet.models import Model, create_model, model_entry
+from capsnet.models import Model, Progress, create_model, model_entry
+from capsnet.models.weights import start_from
 from capsnet.training.config import TrainConfig
 
 
-def open_stream(config: TrainConfig, split: SplitName, device: torch.device) -> Stream:
-    """Return the training, validation or test data of a run; only training data is augmented."""
-    augment = None
-    if split == "train":
-        entry = find_data(config.data)[0]
-        if config.shift is not None and not entry.takes_shift:  # 0 would move them all the same
-            raise UserError(f"{entry.name} moves its images by its own rules; leave --shift out.")
-        shift = Augment.shift if entry.takes_shift else 0
-        augment = Augment(
-            shift if config.shift is None else config.shift,
-            config.rotate,
-            config.scale,
-            config.shear,
-            config.elastic,
-            config.contrast,
-        )
-    return open_data(
+def open_stream(
+    config: TrainConfig, split: SplitName, device: torch.device, own: Own | None = None
+) -> Stream:
+    """Return the training, validation or test data of a run; only training data is augmented.
+
+    own: the pictures of the run, if they are the user's own and have been opened.
+    """
+    augment = augment_of(config) if split == "train" else None
+    stream = open_data(
         config.data,
         split,
         folder=config.data_folder,
@@ -42,7 +38,22 @@ def open_stream(config: TrainConfig, split: SplitName, device: torch.device) -> 
         num_samples=config.num_samples if split == "train" else None,
         holdout=config.holdout,
         seed=config.data_seed,
+        own=own,
     )
+    if split != "train" or config.balance == "none":
+        return stream
+    return BalancedStream(stream, config.balance)
+
+
+def augment_of(config: TrainConfig) -> Augment:
+    """Return how the settings move and tone training images."""
+    entry = find_data(config.data)[0]
+    if config.shift is not None and not entry.takes_shift:  # 0 would move them all the same
+        raise UserError(f"{entry.name} moves its images by its own rules; leave --shift out.")
+    names = [field.name for field in fields(Augment) if field.name != "shift"]
+    usual = Augment.shift if entry.takes_shift else 0
+    shift = usual if config.shift is None else config.shift
+    return Augment(shift, **{name: getattr(config, name) for name in names})
 
 
 def build_model(config: TrainConfig, stream: Stream) -> Model:
@@ -65,11 +76,36 @@ def build_model(config: TrainConfig, stream: Stream) -> Model:
         elif value != usual:
             flag = name.replace("_", "-")
             raise UserError(f"{config.model} {lack}; leave --{flag} out.")
-    model = create_model(config.model, **options, **given_options(config, options))
+    options |= given_options(config, options)
+    if config.start_from is None:
+        model = create_model(config.model, **options)
+    else:
+        model = start_from(config.start_from, config.model, options, task)
+        if config.freeze:
+            model.freeze()
     if model.draws is None and config.reconstruction_weight != TrainConfig.reconstruction_weight:
         raise UserError(f"{config.model} draws no pictures; leave --reconstruction-weight out.")
     model.set_task(task)
+    if config.balance == "loss":
+        check_weighing(model, stream)
     return model
+
+
+@torch.no_grad()
+def check_weighing(model: Model, stream: Stream) -> None:
+    """Raise a UserError unless the model's loss heeds what a batch says that its images count."""
+    batch = stream.batch({name: x[:2] for name, x in stream.plan(None).items()})
+    asked = copy.deepcopy(model).to(stream.device).eval()
+    progress = Progress(torch.zeros((), device=stream.device), 1, 1)
+    output, ones = asked(batch.images), torch.ones(len(batch.images), device=stream.device)
+    one, three = (
+        float(asked.loss(output, batch._replace(weights=k * ones), progress)) for k in (1, 3)
+    )
+    if not isclose(3 * one, three, rel_tol=1e-3):
+        raise UserError(
+            f"The loss of {model.name} does not heed the weights of a batch; use --balance "
+            "sampling, or multiply the loss of each image by batch.weights."
+        )
 
 
 def given_options(config: TrainConfig, taken: Collection[str]) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from capsnet.tasks import Batch
 from capsnet.training.adam import Adam
 from capsnet.training.config import TrainConfig
 from capsnet.training.device import keep_freed_memory
+from capsnet.training.planning import settle
 
 WARM_UP = 3  # steps run eagerly before the capture, so that libraries choose their kernels
 
@@ -27,6 +28,18 @@ def answer_and_loss(model: Model, batch: Batch, progress: Progress) -> tuple[Ten
     output = model(batch.images)
     misses = model.task.misses(output.answers, batch.labels)
     return model.loss(output, batch, progress), misses
+
+
+def epoch_plan(stream: Stream, seed: int, epoch: int, num_rows: int) -> dict[str, Tensor]:
+    """Return the order and augmentation of one epoch: a function of seed and epoch alone.
+
+    Step k takes rows k * batch_size and on. The rows after the last image repeat the first, so
+    that all batches are of one size. Several processes would each take a share of a step's rows.
+    """
+    generator = torch.Generator(stream.device).manual_seed(seed * 1_000_003 + epoch)
+    plan = stream.plan(generator)
+    rows = torch.arange(num_rows, device=stream.device) % stream.num_samples
+    return {name: x[rows] for name, x in plan.items()}
 
 
 class TrainStep:
@@ -40,7 +53,7 @@ class TrainStep:
         precision: torch.dtype,
         graph: bool = True,
     ) -> None:
-        self.model, self.stream, self.config = model, stream, config
+        self.model, self.stream, self.config = model, stream, settle(config, stream)
         self.precision = precision
         self.device = stream.device
         self.cuda = self.device.type == "cuda"
@@ -57,8 +70,9 @@ class TrainStep:
         )
         self.answer = torch.compile(answer_and_loss) if config.compile else answer_and_loss
         self.params: list[Tensor] = list(model.parameters())
-        steps = ceil(stream.num_samples / config.batch_size)
-        self.progress = Progress(torch.zeros((), device=self.device), steps, steps * config.epochs)
+        steps = ceil(stream.num_samples / self.config.batch_size)
+        total = steps * self.config.epochs
+        self.progress = Progress(torch.zeros((), device=self.device), steps, total)
         self.done = (
             0  # what the tensor above says: it counts by itself, so that no step must set it
         )

@@ -8,6 +8,8 @@ from torch import Tensor
 
 from capsnet.errors import UserError, require
 from capsnet.models.capsnet import NO_DECODER
+from capsnet.prediction.answer import decided
+from capsnet.prediction.trust import BLANK, doubts, drawing_errors
 from capsnet.web.nets import Net
 from capsnet.web.schema import Analysis, Capsule, pack_floats, pack_pixels
 
@@ -21,9 +23,14 @@ def analyse(net: Net, pixels: Tensor, num_drawn: int) -> Analysis:
     lengths = norm(v[0])
     drawn = lengths.topk(num_drawn).indices
     pictures = None if net.draws is None else net.draws.reconstruct(v, drawn[None])
+    output = net.model(pixels[None])
+    errors = drawing_errors(net.model, pixels[None], output)
+    error = None if errors is None else float(errors[0])
+    empty = (BLANK,) if pixels.min() == pixels.max() else ()
     return Analysis(
         image=pack_pixels(pixels),
-        said=net.model.task.decide(net.model(pixels[None]).answers[0]),
+        said=decided(net.model.task, net.card.calibration, output.answers[0])[1],
+        doubts=list(doubts(net.model, output.answers[0], error, net.reference, empty)),
         lengths=lengths.tolist(),
         v=v[0].tolist(),
         u=pack_floats(norm(u[0])),

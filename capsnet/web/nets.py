@@ -5,13 +5,16 @@ nets = load_nets("runs/mine", None, None)
 
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 import torch
 
+from capsnet.data.registry import shows_digits
 from capsnet.errors import UserError, require
 from capsnet.models import Draws, Model, Placed, Traced
 from capsnet.models.weights import Card, find_model
 from capsnet.ops import RoutingTrace
+from capsnet.prediction.trust import Reference, find_reference
 from capsnet.tasks import Pairs
 
 OTHER_CNN = (
@@ -28,6 +31,7 @@ class Net:
     card: Card
     traced: Traced
     placed: Placed
+    folder: Path | None = None  # of its run
 
     @property
     def draws(self) -> Draws | None:
@@ -43,6 +47,11 @@ class Net:
     def classes(self) -> list[str]:
         """The names of its classes or numbers, one for each capsule."""
         return list(self.model.task.names)
+
+    @cached_property
+    def reference(self) -> Reference | None:
+        """What is usual for it, by which doubts are told."""
+        return find_reference(self.model, self.card, shows_digits(self.card.data))
 
     @cached_property
     def blank(self) -> RoutingTrace:
@@ -87,4 +96,5 @@ def load_nets(weights: str | None, overlap: str | None, cnn: str | None) -> Nets
 def _net(where: str) -> Net:
     model, card = find_model(where)
     lack = f"{where} is a {model.name}, which has no capsules to look into; choose a CapsNet."
-    return Net(model.eval(), card, require(model.traced, lack), require(model.placed, lack))
+    folder = Path(where) if Path(where).is_dir() else Path(where).parent
+    return Net(model.eval(), card, require(model.traced, lack), require(model.placed, lack), folder)

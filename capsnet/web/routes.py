@@ -19,17 +19,18 @@ from torch import Tensor
 
 from capsnet.data import OverlapStream
 from capsnet.data.sets.digits import load_digits
+from capsnet.prediction.seeing import reads_ink
 from capsnet.tasks import Numbers
 from capsnet.web import schema
 from capsnet.web.guard import refusal
 from capsnet.web.look import analyse, draw
+from capsnet.web.mistakes import find_mistakes
 from capsnet.web.nets import OTHER_CNN, Net, Nets
 from capsnet.web.samples import (
     MAX_PICTURE_PIXELS,
     digit_samples,
     open_samples,
     read_upload,
-    reads_digits,
 )
 from capsnet.web.warp import bend, sweep
 
@@ -82,6 +83,7 @@ def add_routes(app: FastAPI, nets: Nets, worker: Worker) -> None:
     """Add the page and the API."""
     main, pairs, cnn = nets.capsnet, nets.overlap, nets.cnn
     samples, digits, split = open_samples(main), digit_samples(), load_digits("test")
+    mistakes = find_mistakes(main, samples)
     facts = schema.Info(
         capsnet=net_card(main),
         overlap=net_card(pairs),
@@ -97,6 +99,7 @@ def add_routes(app: FastAPI, nets: Nets, worker: Worker) -> None:
         has_cnn=cnn is not None,
         why_no_cnn=OTHER_CNN,
         has_samples=samples is not None,
+        num_mistakes=0 if mistakes is None else len(mistakes),
     )
 
     @app.get("/", include_in_schema=False)
@@ -118,15 +121,23 @@ def add_routes(app: FastAPI, nets: Nets, worker: Worker) -> None:
         """One 28×28 test digit of each class, to lay two over each other."""
         return digits.page(page)
 
+    @app.get("/api/mistakes")
+    async def test_mistakes(page: Page = 0) -> schema.MistakesPage:
+        """Test images that the network got wrong, the surest mistakes first."""
+        return mistakes.page(page) if mistakes else schema.MistakesPage(total=0, mistakes=[])
+
     @app.post("/api/picture", openapi_extra={"requestBody": PICTURE_FILE})
     async def picture(
-        request: Request, invert: bool = False, centre: bool = False
+        request: Request, as_is: bool = False, invert: bool = False, centre: bool = False
     ) -> schema.Picture:
-        """Bring a PNG or JPEG to the model's size; `centre` places its ink as MNIST does."""
+        """Bring a PNG or JPEG to the model's size; for models of digits its ink is found.
+
+        `as_is` only scales and pads it; so do `invert` and `centre`, but for what they say.
+        """
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind not in PICTURE_FILE["content"]:
             return refusal(415, NO_PICTURE)  # type: ignore[return-value]
-        pixels = await worker.run(read_upload, await request.body(), main, invert, centre)
+        pixels = await worker.run(read_upload, await request.body(), main, as_is, invert, centre)
         return schema.Picture(image=schema.pack_pixels(pixels))
 
     @app.post("/api/analyse")
@@ -204,7 +215,7 @@ def net_card(net: Net) -> schema.NetCard:
         leaky=trace.leaky,
         has_bias=trace.biased,
         has_decoder=net.draws is not None,
-        reads_digits=reads_digits(net),
+        reads_digits=reads_ink(net.card),
         tells_numbers=isinstance(model.task, Numbers),
     )
 

@@ -4,6 +4,8 @@ samples = open_samples(net); page = samples.page(0)
 """
 
 import io
+from bisect import bisect_left
+from dataclasses import replace
 
 import torch
 from PIL import Image
@@ -17,11 +19,11 @@ from capsnet.data import (
     find_data,
     locate,
     open_data,
-    read_image,
 )
+from capsnet.data.registry import shows_digits
 from capsnet.data.sets.digits import load_digits
-from capsnet.data.sources.locate import MNIST
 from capsnet.errors import UserError
+from capsnet.prediction.seeing import Look
 from capsnet.tasks import OneLabel, Pairs
 from capsnet.web.nets import Net
 from capsnet.web.schema import Sample, pack_pixels
@@ -40,6 +42,12 @@ class Samples:
         task, J = split.task, len(split.task.names)
         order = split.labels if isinstance(task, OneLabel) else torch.arange(len(split)) % J
         self.groups = [(order == j).nonzero().flatten().tolist() for j in range(J)]
+        self.order = order
+
+    def place(self, row: int) -> tuple[int, int]:
+        """Return the number that an image has on the page, and its place among the names."""
+        label = int(self.order[row])
+        return bisect_left(self.groups[label], row) * len(self.groups) + label, label
 
     def page(self, number: int) -> list[Sample]:
         """Return the page with that number; a class with fewer images starts again."""
@@ -58,20 +66,11 @@ class Samples:
         return Sample(number=number, label=label, said=said, image=image)
 
 
-def reads_digits(net: Net) -> bool:
-    """Whether a model was trained on MNIST's digits, in whatever arrangement."""
-    try:
-        entry, _ = find_data(net.card.data)
-    except UserError:
-        return False
-    return entry.source is MNIST or "digits" in entry.name
-
-
 def open_samples(net: Net) -> Samples | None:
     """Return test images of a model's own data, if they are on this machine."""
     channels, size, _ = net.model.image_shape
     try:
-        if reads_digits(net) and isinstance(net.model.task, OneLabel | Pairs):
+        if shows_digits(net.card.data) and isinstance(net.model.task, OneLabel | Pairs):
             split = load_digits("test")
             stream: Stream = ImageStream(split, canvas=size)
         else:
@@ -86,7 +85,7 @@ def open_samples(net: Net) -> Samples | None:
         return None
     images = (batch.images * 255).round().byte().expand(-1, channels, -1, -1)
     if not isinstance(split.task, OneLabel) or stream.task is not split.task:
-        split = Split(images, batch.labels, stream.task)
+        split = Split(images, batch.labels, stream.task, split.files, split.groups)
     return Samples(images, split)
 
 
@@ -109,7 +108,7 @@ def _own_data(net: Net) -> Stream:
         folder=folder,
         image_size=size,
         channels=channels,
-        seed=net.card.data_seed,
+        **net.card.opening(net.card.data),
     )
 
 
@@ -120,8 +119,10 @@ class Upload(io.BytesIO):
         return "This picture"
 
 
-def read_upload(body: bytes, net: Net, invert: bool, centre: bool) -> Tensor:
-    """Return an uploaded PNG or JPEG as pixels [C, H, W] in [0, 1], by the rules of read_image."""
+def read_upload(
+    body: bytes, net: Net, as_is: bool = False, invert: bool = False, centre: bool = False
+) -> Tensor:
+    """Return an uploaded PNG or JPEG as pixels [C, H, W] in [0, 1], as `predict` sees it."""
     try:
         with Image.open(io.BytesIO(body), formats=("PNG", "JPEG")) as picture:
             width, height = picture.size
@@ -135,6 +136,6 @@ def read_upload(body: bytes, net: Net, invert: bool, centre: bool) -> Tensor:
         )
     if is_jpeg and body.count(b"\xff\xda") > MAX_SCANS:  # each would be decoded over all pixels
         raise UserError(f"This JPEG has more than {MAX_SCANS} scans; save it as a PNG first.")
-    channels, size, _ = net.model.image_shape
-    image = read_image(Upload(body), size, channels, invert, centre)  # type: ignore[arg-type]
-    return image.to(torch.float32) / 255
+    look = Look.of(net.model, net.card, as_is, invert, centre)
+    # A browser has brought it to 8 bits, whatever the depth of the file.
+    return replace(look, reading=replace(look.reading, window=None))(Upload(body)).pixels

@@ -116,6 +116,7 @@ class Info(BaseModel):
     has_cnn: bool
     why_no_cnn: str
     has_samples: bool
+    num_mistakes: int = Field(description="of the test images; 0 where they are not known")
 
 
 class Sample(BaseModel):
@@ -125,6 +126,22 @@ class Sample(BaseModel):
     label: int
     said: str
     image: str
+
+
+class Mistake(BaseModel):
+    """A test picture that was read wrong: its file, what was said of it, and how surely."""
+
+    sample: Sample
+    file: str
+    said: str
+    confidence: float
+
+
+class MistakesPage(BaseModel):
+    """Some of all mistakes, the surest first."""
+
+    total: int
+    mistakes: list[Mistake]
 
 
 class Picture(BaseModel):
@@ -150,6 +167,7 @@ class Analysis(BaseModel):
 
     image: str = Field(description="bytes [C, H, W]: what the model saw")
     said: str = Field(description="the answer in words")
+    doubts: list[str] = Field(description="why it is not to be trusted, in words")
     lengths: list[float] = Field(description="[J]")
     v: list[list[float]] = Field(description="[J, E]: the class capsules")
     u: str = Field(description="float32 [I]: lengths of the primary capsules")

@@ -3,7 +3,7 @@ import pytest
 import torch
 from PIL import Image
 
-from capsnet.data import load_folder
+from capsnet.data import load_folder, open_own
 from capsnet.errors import UserError
 
 
@@ -72,7 +72,7 @@ def test_a_file_that_is_no_picture_is_named(tmp_path, name, size):
 
 
 def test_folders_without_two_classes_are_refused(tmp_path):
-    with pytest.raises(UserError, match="has 0"):
+    with pytest.raises(UserError, match="holds no pictures"):
         load_folder(tmp_path, "train")
     fill(tmp_path / "only", 4)
     with pytest.raises(UserError, match="has 1"):
@@ -84,20 +84,25 @@ def test_folders_without_two_classes_are_refused(tmp_path):
         load_folder(tmp_path / "nowhere", "train")
 
 
-@pytest.mark.parametrize("parts", [("train", "val"), ("train",), ("Train", "Test")])
-def test_split_folders_of_other_names_are_told_which_are_expected(tmp_path, parts):
+@pytest.mark.parametrize(
+    "parts", [("train", "val"), ("train",), ("Train", "Test"), ("train", "val", "test")]
+)
+def test_any_split_folders_are_understood(tmp_path, parts):
     for part in parts:
-        fill(tmp_path / part / "a", 2)
-        fill(tmp_path / part / "b", 2)
-    with pytest.raises(UserError, match=r"ROOT/train/CLASS.* and ROOT/test/CLASS"):
-        load_folder(tmp_path, "train")
+        fill(tmp_path / part / "a", 10)
+        fill(tmp_path / part / "b", 10)
+    own = open_own(tmp_path)
+    assert own.task.names == ("a", "b") and set(own.splits) == {"train", "validation", "test"}
+    for file, split in zip(own.listing.files, own.splits, strict=True):
+        said = {"train": {"train", "validation", "test"}, "val": {"validation"}, "test": {"test"}}
+        assert split in said[file.split("/")[0].lower()]
 
 
 def test_folders_beside_train_and_test_are_refused(tmp_path):
-    for part in ("train", "val", "test"):
+    for part in ("train", "more", "test"):
         fill(tmp_path / part / "a", 2)
         fill(tmp_path / part / "b", 2)
-    with pytest.raises(UserError, match="beside them val, which would not be used"):
+    with pytest.raises(UserError, match="beside them more, which would not be used"):
         load_folder(tmp_path, "train")
 
 

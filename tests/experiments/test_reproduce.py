@@ -43,7 +43,7 @@ def folders(runs_folder):
 @pytest.fixture
 def trainings(monkeypatch):
     """The configs that were trained; the third and later ones fail if `fail_at` is set to 3."""
-    real, seen = run.train, []
+    real, seen = run.train_one, []
 
     def train(config):
         seen.append(config)
@@ -53,7 +53,7 @@ def trainings(monkeypatch):
 
     train.fail_at = 0
     train.seen = seen
-    monkeypatch.setattr(run, "train", train)
+    monkeypatch.setattr(run, "train_one", train)
     return train
 
 
@@ -173,7 +173,7 @@ def test_time_that_is_up_is_no_interruption(here, tmp_path, monkeypatch):
                 time.sleep(0.01)
         return Interrupted(config.folder)
 
-    monkeypatch.setattr(run, "train", train)
+    monkeypatch.setattr(run, "train_one", train)
     config = TrainConfig(out=tmp_path)
     assert run.make_run(EXPERIMENTS["scrambled"], config, time.monotonic() + 0.05, None) is None
 
@@ -254,7 +254,7 @@ def test_only_divergence_is_a_result(here, monkeypatch):
             raise error
         return Diverged(config.folder, False)
 
-    monkeypatch.setattr(run, "train", train)
+    monkeypatch.setattr(run, "train_one", train)
     error = UserError("The disk is no longer a number.")
     with pytest.raises(UserError, match="The disk"):
         reproduce("scrambled", seeds=1, **here)

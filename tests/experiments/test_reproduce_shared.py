@@ -19,11 +19,11 @@ TWO = """
 import os, sys, torch._dynamo
 from capsnet.cli import main
 from capsnet.experiments.runner import run
-real = run.train
+real = run.train_one
 def train(config):
     os.write(1, f"{config.folder.name}\\n".encode())
     return real(config)
-run.train = train
+run.train_one = train
 other = os.fork()
 status = main(sys.argv[1:])
 if other:
@@ -38,7 +38,7 @@ from capsnet.experiments.runner import run
 def train(config):
     print("training", flush=True)
     time.sleep(600)
-run.train = train
+run.train_one = train
 main(sys.argv[1:])
 """
 RECORD = Record("table1", "a row", 0, {}, {}, None, "cpu", {}, 1.0, "2017-10-26")

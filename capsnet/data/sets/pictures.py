@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from capsnet.errors import UserError
+from capsnet.pictures.reading import Fit
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -38,11 +39,11 @@ def read_image(
     if channels not in (1, 3):
         raise UserError(f"Pictures have 1 or 3 channels, not {channels}; ask for one of these.")
     picture = open_picture(path)
-    picture = _flatten(picture, channels, background=255 if invert else 0)
+    picture = flatten(picture, channels, background=255 if invert else 0)
     if invert:
         picture = picture.point([255 - level for level in range(256)] * channels)
     if centre:
-        return _centre_ink(picture, size, path)
+        return centre_ink(picture, size, path)
     return _paste(_fit(picture, size), size, None)
 
 
@@ -89,7 +90,7 @@ def _opened(path: str | Path) -> Iterator["Image"]:
         ) from None
 
 
-def _flatten(picture: "Image", channels: int, background: int) -> "Image":
+def flatten(picture: "Image", channels: int, background: int) -> "Image":
     """Return a picture of 8-bit grey or colour, with no transparency."""
     from PIL import Image
 
@@ -116,6 +117,24 @@ def _fit(picture: "Image", side: int) -> "Image":
     return picture.resize((width, height), Resampling.BILINEAR)
 
 
+def fit_square(levels: np.ndarray, size: int, how: Fit) -> np.ndarray:
+    """Return levels [H, W] as float32 [size, size]: padded, cropped in the middle, or stretched."""
+    from PIL import Image
+
+    picture = Image.fromarray(np.ascontiguousarray(levels, dtype=np.float32))
+    if how == "pad":
+        picture = _fit(picture, size)
+        square = Image.new(picture.mode, (size, size))
+        square.paste(picture, ((size - picture.width) // 2, (size - picture.height) // 2))
+        return np.asarray(square)
+    box = None
+    if how == "crop":
+        side = min(picture.size)
+        left, top = ((length - side) / 2 for length in picture.size)
+        box = (left, top, left + side, top + side)
+    return np.asarray(picture.resize((size, size), Image.Resampling.BILINEAR, box))
+
+
 def _paste(picture: "Image", size: int, corner: tuple[int, int] | None) -> Tensor:
     """Put a picture on a black square at (left, top), or in the middle: uint8 [C, size, size]."""
     from PIL import Image
@@ -126,7 +145,7 @@ def _paste(picture: "Image", size: int, corner: tuple[int, int] | None) -> Tenso
     return pixels[None] if pixels.ndim == 2 else pixels.permute(2, 0, 1).contiguous()
 
 
-def _centre_ink(picture: "Image", size: int, path: str | Path) -> Tensor:
+def centre_ink(picture: "Image", size: int, path: str | Path) -> Tensor:
     """Fit the box of the ink into 20/28 of the square, its centre of mass in the middle."""
     grey = np.asarray(picture.convert("L"), dtype=np.float64)
     grey = grey - grey.min()

@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 from capsnet.data.sources.fetching import NoAnswer, download
 from capsnet.data.sources.wheel import read_mnist_wheel
 from capsnet.errors import UserError
-from capsnet.files import whole_file
+from capsnet.files import cache_folder, whole_file
 
 Fetched = dict[str, tuple[bytes, str]]
 
@@ -96,15 +96,6 @@ FASHION = Source(
     system_folder="/usr/share/datasets/fashion-mnist",
     hint="`apt-get install dataset-fashion-mnist` on Debian, or ",
 )
-
-
-def cache_folder() -> Path:
-    """Return where fetched files are kept, a folder for each source."""
-    if chosen := os.environ.get("CAPSNET_CACHE"):
-        return Path(os.path.expanduser(chosen))
-    import pooch
-
-    return Path(pooch.os_cache("capsnet"))
 
 
 def locate(

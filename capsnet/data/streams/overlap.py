@@ -32,6 +32,10 @@ class OverlapStream(Stream):
     ) -> None:
         if not isinstance(split.task, OneLabel) or len(split.labels.unique()) < 2:
             raise UserError("Overlaps pair different classes; give images of at least two.")
+        if augment is not None and augment.tones:
+            raise UserError(
+                "Overlaps add up what is bright; leave brightness, intensity and colour out."
+            )
         self.split = split
         self.num_samples = num_samples
         self.image_shape = canvas_shape(split, canvas, margin=max_shift)

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from capsnet.data.splits.split import Split
 from capsnet.data.streams.augmentation import Augment, Mover, Plan
+from capsnet.data.streams.tones import check_tones, draw_tones, tone
 from capsnet.errors import UserError
 from capsnet.tasks import Batch, SeveralLabels, Task
 
@@ -91,18 +92,21 @@ class ImageStream(Stream):
         self.num_samples = len(split)
         self.image_shape = canvas_shape(split, canvas)
         sizes = (split.image_shape[1:], self.image_shape[1:])
-        self.mover = Mover(augment or Augment(shift=0), *sizes, self.device)
+        augment = augment or Augment(shift=0)
+        check_tones(augment, split.image_shape[0])
+        self.mover = Mover(augment, *sizes, self.device)
 
     def plan(self, generator: torch.Generator | None) -> Plan:
-        """Draw "index" [M] and what the mover needs; without a generator all come in order."""
+        """Draw "index" [M], movement and tones; without a generator all come in order."""
         num, device = self.num_samples, self.device
         if generator is None:
             return {"index": torch.arange(num, device=device)}
         index = torch.randperm(num, generator=generator, device=device)
-        return {"index": index, **self.mover.draw(num, generator)}
+        movement = self.mover.draw(num, generator)
+        return {"index": index, **movement, **draw_tones(self.mover.augment, num, generator)}
 
     def batch(self, plan: Plan) -> Batch:
         """Make the batch of a slice of a plan; its only part is the image itself."""
         index = plan["index"]
         images = self.mover.move(self.split.images[index] / self.split.white, plan)
-        return label(images, self.split, index)
+        return label(tone(images, plan), self.split, index)

@@ -42,7 +42,7 @@ from capsnet.provenance import device_name, git_commit, machine
 from capsnet.training.checkpoint import CHECKPOINT
 from capsnet.training.config import TrainConfig
 from capsnet.training.device import pick_device, pick_precision
-from capsnet.training.loop import train
+from capsnet.training.loop import train_one
 from capsnet.training.outcome import Diverged, Interrupted
 
 RESULTS = Path("results")  # where `report` looks
@@ -244,7 +244,7 @@ def make_run(
     config = replace(config, resume=(config.folder / CHECKPOINT).exists())
     try:
         with interrupt_at(deadline):
-            outcome = train(config)
+            outcome = train_one(config)
         if isinstance(outcome, Interrupted):
             raise KeyboardInterrupt
     except KeyboardInterrupt:

@@ -52,11 +52,11 @@ export async function decode(pictures) {
 /**
  * Bring a picture file to the model's size; returns its bytes.
  * @param {Blob} png
- * @param {{ invert: boolean, centre: boolean }} how
+ * @param {"" | "as_is" | "centre"} how by default a network of digits is given the ink alone
  */
-export async function readPicture(png, { invert, centre }) {
+export async function readPicture(png, how) {
   const options = { method: "POST", headers: { "Content-Type": "image/png" }, body: png };
-  const answer = await ask(`picture?invert=${invert}&centre=${centre}`, options);
+  const answer = await ask(how ? `picture?${how}=true` : "picture?", options);
   return toBytes((await answer.json()).image);
 }
 

@@ -101,6 +101,9 @@ function describe() {
           card.tells_numbers ? `; it says ${scene.analysis.said}` : "; length = “it is there”",
         ]),
   );
+  const doubt = byId("doubt");
+  doubt.hidden = !scene.analysis.doubts.length;
+  doubt.textContent = `Not to be trusted: ${scene.analysis.doubts.join("; ")}.`;
   const name = card.classes[scene.which];
   if (!scene.drawsItself) {
     byId("sub-reconstruction").textContent = card.has_decoder

@@ -5,6 +5,7 @@
 import { get, latest, readPicture, toBytes } from "./api.js";
 import { byId, h, say } from "./dom.js";
 import { paint, penOf } from "./draw.js";
+import { mistakesList } from "./mistakes.js";
 import { scene } from "./scene.js";
 import { linkHoldsAll, packImage, state, unpackImage } from "./state.js";
 
@@ -18,6 +19,8 @@ let drawing = false;
 // The last picture that is too large for the address.
 let large = /** @type {Uint8Array | null} */ (null);
 let page = 0;
+let asItIs = false; // whether a file is only scaled, and no ink is looked for on it
+let opened = /** @type {File | null} */ (null); // the file that is shown
 let choices = 0; // how often another picture was chosen: strokes and files from before are dropped
 
 /** Let the visitor draw and drop pictures. */
@@ -96,7 +99,7 @@ export async function showInputTools(canDraw) {
     },
   });
   const { has_samples: hasSamples } = scene.info;
-  byId("input-tools").replaceChildren(
+  const parts = [
     hasSamples
       ? shelf
       : h(
@@ -114,8 +117,27 @@ export async function showInputTools(canDraw) {
       canDraw ? h("button", { type: "button", onclick: clear }, "Clear") : null,
     ),
     file,
-  );
+    scene.info.capsnet.reads_digits ? paperChoice() : null,
+    scene.info.num_mistakes ? mistakesList(takeSample) : null,
+  ];
+  byId("input-tools").replaceChildren(...parts.filter((part) => part !== null));
   if (hasSamples) await fill(shelf, page);
+}
+
+/** A choice for networks of digits: the ink of a photo is found, or a file is taken as it is. */
+function paperChoice() {
+  /** @type {HTMLInputElement} */
+  const box = h("input", {
+    type: "checkbox",
+    checked: asItIs,
+    onchange: () => {
+      asItIs = box.checked;
+      if (opened) open(opened);
+    },
+  });
+  const tip =
+    "Files are only scaled. Otherwise the ink is found on the paper, whatever its colour and light, and placed as in training.";
+  return h("label", { class: "as-is", "data-tip": tip }, box, "Take files as they are");
 }
 
 /** Show one page of test images in a shelf. @param {HTMLElement} shelf @param {number} number */
@@ -170,6 +192,7 @@ export function endDrawing() {
 /** @param {Sample} sample */
 function takeSample(sample) {
   choices += 1;
+  opened = null;
   endDrawing();
   take(toBytes(sample.image), { sample: sample.number, image: "" });
 }
@@ -192,6 +215,7 @@ async function take(image, patch) {
 
 function clear() {
   choices += 1;
+  opened = null;
   endDrawing();
   takeOwn(new Uint8Array(scene.image.length));
 }
@@ -212,6 +236,7 @@ function startStroke(event) {
   const canvas = byId("input");
   if (event.button || !canvas.classList.contains("drawable")) return;
   if (!pad.width) startPad();
+  opened = null;
   canvas.setPointerCapture(event.pointerId);
   event.preventDefault();
   drawing = true;
@@ -241,7 +266,7 @@ function stroke(event) {
   pen.lineTo(x + 0.1, y); // a touch without a move leaves a dot
   pen.stroke();
   showPad();
-  send(pad, false, choices);
+  send(pad, scene.info.capsnet.reads_digits ? "centre" : "", choices);
 }
 
 /** @type {(event: PointerEvent) => [x: number, y: number]} */
@@ -262,14 +287,14 @@ function showPad() {
 
 /**
  * Bring a canvas to the model's size and look at it.
- * @type {(canvas: HTMLCanvasElement, invert: boolean, choice: number) => Promise<void>}
+ * @type {(canvas: HTMLCanvasElement, how: "" | "as_is" | "centre", choice: number) => Promise<void>}
  */
-const send = latest(async (canvas, invert, choice) => {
+const send = latest(async (canvas, how, choice) => {
   if (choice !== choices || !canvas.width) return; // the pad is emptied when a drawing ends
   /** @type {Blob | null} */
   const png = await new Promise((done) => canvas.toBlob(done, "image/png"));
   if (!png) throw new Error("The browser could not make a picture of this.");
-  const image = await readPicture(png, { invert, centre: scene.info.capsnet.reads_digits });
+  const image = await readPicture(png, how);
   if (choice !== choices || !takesPictures()) return;
   await takeOwn(image);
   if (!pad.width || !scene.plain) return;
@@ -284,6 +309,7 @@ async function open(file) {
   if (file.size > MAX_FILE * 1e6)
     return say(`This file is larger than ${MAX_FILE} MB; choose a smaller picture.`, true);
   const choice = ++choices;
+  opened = file;
   let bitmap;
   try {
     bitmap = await createImageBitmap(file);
@@ -300,25 +326,5 @@ async function open(file) {
   canvas.height = Math.max(1, Math.round(bitmap.height * scale));
   penOf(canvas).drawImage(bitmap, 0, 0, canvas.width, canvas.height);
   bitmap.close();
-  send(canvas, scene.info.capsnet.reads_digits && isLight(canvas), choice);
-}
-
-/**
- * Whether most of a picture's edge is light: dark ink on paper.
- * @param {HTMLCanvasElement} canvas
- */
-function isLight(canvas) {
-  const { width, height } = canvas;
-  const { data } = penOf(canvas).getImageData(0, 0, width, height);
-  let sum = 0;
-  let count = 0;
-  for (let y = 0; y < height; y++) {
-    const edge = y === 0 || y === height - 1;
-    for (let x = 0; x < width; x += edge ? 1 : Math.max(1, width - 1)) {
-      const p = 4 * (y * width + x);
-      sum += data[p + 3] < 128 ? 255 : (data[p] + data[p + 1] + data[p + 2]) / 3;
-      count += 1;
-    }
-  }
-  return sum / count > 127;
+  send(canvas, asItIs ? "as_is" : "", choice);
 }

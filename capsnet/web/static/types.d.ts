@@ -57,6 +57,7 @@ export interface Info {
   has_cnn: boolean;
   why_no_cnn: string;
   has_samples: boolean;
+  num_mistakes: number;
 }
 
 export interface Sample {
@@ -66,9 +67,26 @@ export interface Sample {
   image: string;
 }
 
+export interface Mistake {
+  sample: Sample;
+  file: string;
+  said: string;
+  confidence: number;
+}
+
+export interface MistakesPage {
+  total: number;
+  mistakes: Mistake[];
+}
+
+export interface Picture {
+  image: string;
+}
+
 export interface Analysis {
   image: string;
   said: string;
+  doubts: string[];
   lengths: number[];
   v: number[][];
   u: string;
@@ -101,6 +119,7 @@ export interface Answers {
   info: Info;
   samples: Sample[];
   digits: Sample[];
+  mistakes: MistakesPage;
   analyse: Analysis;
   overlap: Analysis;
   warp: WarpAnswer;

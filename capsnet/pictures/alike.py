@@ -1,0 +1,122 @@
+"""Pictures that are there twice: the same pixels, or nearly the same after another size or format.
+
+pairs = find_alike(images); pairs.same [K, 2], pairs.near [L, 2]
+
+Nearly the same: 64 signs of the picture's lowest frequencies (a perceptual hash) differ in three
+places at most, and the pictures themselves, grey and small, have a correlation of NEAR or more.
+Flat pictures are never alike: a black slice says nothing about its neighbour.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+SIDE = 16  # pixels of the small pictures that are compared
+WAVES = 8  # frequencies along each side
+BITS_APART = 3
+NEAR = 0.993
+FLAT = 0.02  # standard deviation, of white, below which a picture is flat
+BANDS = 4  # hashes that differ in 3 bits agree in one of 4 bands, which are short lists to compare
+CHUNK = 4096
+CROWD = 256
+
+
+@dataclass(frozen=True, eq=False)
+class Alike:
+    """Pairs of rows, each with the smaller first; `flat` are the rows of flat pictures."""
+
+    same: np.ndarray  # [K, 2]
+    near: np.ndarray  # [L, 2], without the same ones
+    flat: np.ndarray  # [F]
+
+
+def find_alike(images: np.ndarray, white: int) -> Alike:
+    """Return which of images [M, C, S, S] are alike."""
+    small = np.concatenate(
+        [_small(images[k : k + CHUNK], white) for k in range(0, len(images), CHUNK)]
+    )
+    flat = small.std(axis=(1, 2)) < FLAT
+    same = _same(images, flat)
+    first_of = np.arange(len(images))
+    first_of[same[:, 1]] = same[:, 0]
+    alone = (first_of == np.arange(len(images))) & ~flat  # one of each, so that pairs are few
+    rows = np.flatnonzero(alone)
+    pairs = rows[_candidates(_hashes(small[rows]))]
+    near = pairs[_correlation(small, pairs) >= NEAR]
+    return Alike(same, near, np.flatnonzero(flat))
+
+
+def _small(images: np.ndarray, white: int) -> np.ndarray:
+    """Return [N, SIDE, SIDE] in 0 … 1: the mean over channels and over the area of each pixel."""
+    grey = images.astype(np.float32).mean(axis=1) / white
+    return np.einsum("yi,nij,xj->nyx", *_areas(grey), optimize=True)
+
+
+def _areas(grey: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the weights of old pixels in new ones along both axes, around the pictures."""
+    size = grey.shape[1]
+    edges = np.linspace(0, size, SIDE + 1)
+    low, high = edges[:-1, None], edges[1:, None]
+    old = np.arange(size)
+    part = (np.minimum(high, old + 1) - np.maximum(low, old)).clip(0)
+    weights = (part / part.sum(axis=1, keepdims=True)).astype(np.float32)
+    return weights, grey, weights
+
+
+def _same(images: np.ndarray, flat: np.ndarray) -> np.ndarray:
+    """Return pairs of rows with equal pixels: each later one with the first."""
+    first: dict[bytes, int] = {}
+    pairs = []
+    for row in range(len(images)):
+        if flat[row]:
+            continue
+        seen = first.setdefault(images[row].tobytes(), row)
+        if seen != row:
+            pairs.append((seen, row))
+    return np.array(pairs, dtype=np.int64).reshape(-1, 2)
+
+
+def _hashes(small: np.ndarray) -> np.ndarray:
+    """Return bits [N, WAVES²]: which of the lowest frequencies lie above their median."""
+    place = (np.arange(SIDE) + 0.5) * np.pi / SIDE
+    waves = np.cos(np.arange(WAVES)[:, None] * place).astype(np.float32)
+    strength = np.einsum("ay,nyx,bx->nab", waves, small, waves, optimize=True).reshape(-1, WAVES**2)
+    return strength > np.median(strength, axis=1, keepdims=True)
+
+
+def _candidates(bits: np.ndarray) -> np.ndarray:
+    """Return pairs of rows [P, 2] whose bits differ in BITS_APART places at most."""
+    words = np.packbits(bits, axis=1).view(np.uint16)  # one for each band
+    found = []
+    for band in range(BANDS):
+        order = np.argsort(words[:, band], kind="stable")
+        starts = np.flatnonzero(np.diff(words[order, band], prepend=-1.0))
+        for crowd in np.split(order, starts[1:]):
+            found.append(_close(words, crowd))
+    pairs = np.concatenate([*found, np.zeros((0, 2), dtype=np.int64)])
+    return np.unique(np.sort(pairs, axis=1), axis=0)
+
+
+def _close(words: np.ndarray, crowd: np.ndarray) -> np.ndarray:
+    """Return the pairs within a crowd that differ in few bits."""
+    found = []
+    for start in range(0, len(crowd), CROWD):
+        some = crowd[start : start + CROWD]
+        apart = np.bitwise_count(words[some][:, None] ^ words[crowd][None]).sum(axis=2)
+        one, other = np.nonzero(apart <= BITS_APART)
+        pairs = np.stack([some[one], crowd[other]], axis=1)
+        found.append(pairs[pairs[:, 0] < pairs[:, 1]])
+    return np.concatenate([*found, np.zeros((0, 2), dtype=np.int64)])
+
+
+def _correlation(small: np.ndarray, pairs: np.ndarray) -> np.ndarray:
+    """Return the correlation of the two pictures of each pair [P]."""
+    out = np.zeros(len(pairs))
+    for start in range(0, len(pairs), CHUNK):
+        part = pairs[start : start + CHUNK]
+        a, b = (small[part[:, k]].reshape(len(part), -1) for k in (0, 1))
+        a, b = (x - x.mean(axis=1, keepdims=True) for x in (a, b))
+        out[start : start + CHUNK] = (a * b).sum(axis=1) / np.sqrt(
+            (a * a).sum(axis=1) * (b * b).sum(axis=1)
+        )
+    return out

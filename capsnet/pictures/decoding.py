@@ -1,0 +1,313 @@
+"""One file as pixels: any of the formats below, any depth, upright, made square by stated rules.
+
+PNG, JPEG, BMP, GIF, TIFF, WebP; HEIC, DICOM and NIfTI with their extras; .npy as [H, W] or
+[H, W, C]. Transparent parts become black. Scaling is bilinear over the area of each new pixel.
+
+pixels, form = read_square("scan.png", size=32, channels=1, fit="pad")
+"""
+
+import os
+import stat
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from capsnet.errors import MissingExtra, UserError, needs
+from capsnet.pictures.reading import Fit
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+FORMATS = {
+    ".png": "PNG",
+    ".jpg": "JPEG",
+    ".jpeg": "JPEG",
+    ".bmp": "BMP",
+    ".gif": "GIF",
+    ".tif": "TIFF",
+    ".tiff": "TIFF",
+    ".webp": "WEBP",
+    ".heic": "HEIF",
+    ".heif": "HEIF",
+}
+ARRAY, DICOM, NIFTI = (".npy",), (".dcm", ".dicom"), (".nii", ".nii.gz")
+SUFFIXES = (*FORMATS, *ARRAY, *DICOM, *NIFTI)
+MAX_PIXELS = 64_000_000
+MAX_CHANNELS = 64
+GREY_MODES = ("1", "L", "LA", "La", "I", "F", "I;16", "I;16L", "I;16B", "I;16N")
+UPRIGHT, ORIENTATION = 1, 0x0112  # of the camera's mark
+FINE = 4  # a JPEG is decoded at this many times the size asked for, if it is larger
+SLICE = "#"  # scan.nii.gz#12 is the twelfth slice of a volume
+
+
+class Form(NamedTuple):
+    """What a file holds: its size, its channels, and how many bits each value has."""
+
+    width: int
+    height: int
+    channels: int
+    bits: int
+    frames: int = 1  # of an animation or a stack, of which the first is read
+
+
+class BadPicture(UserError):
+    """A file that cannot be read as a picture; the sentence names it and the way out."""
+
+
+def is_picture(name: str) -> bool:
+    """Whether the name of a file ends as those of pictures do."""
+    return name.lower().endswith(SUFFIXES)
+
+
+def read_square(path: str, size: int, channels: int, fit: Fit = "pad") -> tuple[np.ndarray, Form]:
+    """Return a file as [channels, size, size], uint8 or, of more than 8 bits, float32; its form.
+
+    Grey is shown in all channels, colour in one as its brightness.
+    """
+    form, values = _load(path, size)
+    if isinstance(values, np.ndarray):  # [H, W, C] of any depth
+        return _square_array(path, values, size, channels, fit), form
+    picture = flatten(values, channels)
+    square = _square(picture, size, fit)
+    pixels = np.asarray(square)
+    if channels != 1:
+        return np.ascontiguousarray(pixels.transpose(2, 0, 1)), form
+    return pixels[None], form
+
+
+def read_form(path: str) -> Form:
+    """Return what a file holds, from its header alone where it has one."""
+    if not path.lower().endswith(tuple(FORMATS)):
+        return _load(path, 1)[0]
+    with opened(path) as picture:
+        return _form(picture)
+
+
+def num_slices(path: str) -> int:
+    """Return how many pictures a NIfTI file holds, along its third axis."""
+    with needs("NIfTI files need nibabel", extra="medical"):
+        import nibabel
+    with _mistakes(path):
+        volume: Any = nibabel.load(path)
+        shape = volume.shape
+        if len(shape) not in (2, 3):
+            raise ValueError(f"it has {len(shape)} dimensions, not 2 or 3")
+        return 1 if len(shape) == 2 else int(shape[2])
+
+
+@contextmanager
+def opened(path: str | Path) -> Iterator["Image"]:
+    """Open a picture file to read it in the block; anything else is an error that names it."""
+    from PIL import Image
+
+    format = FORMATS.get(os.path.splitext(str(path))[1].lower())
+    formats = tuple({*FORMATS.values()} - {"HEIF"})
+    if format == "HEIF":
+        with needs("HEIC pictures need pillow-heif", extra="heic"):
+            import pillow_heif
+        pillow_heif.register_heif_opener()
+        formats = (*formats, "HEIF")
+    with _mistakes(path), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what matters of them is in our own words
+        with Image.open(path, formats=formats) as picture:
+            if picture.width * picture.height > MAX_PIXELS:
+                raise Image.DecompressionBombError
+            yield picture
+
+
+def flatten(picture: "Image", channels: int, background: int = 0) -> "Image":
+    """Return a picture of 8 bits as grey (1) or colour (3), with no transparency."""
+    from PIL import Image
+
+    if picture.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in picture.info:
+        picture = picture.convert("RGBA")
+        ground = Image.new("RGBA", picture.size, (background,) * 3 + (255,))
+        picture = Image.alpha_composite(ground, picture)
+    mode = "L" if channels == 1 else "RGB"
+    return picture if picture.mode == mode else picture.convert(mode)
+
+
+def upright(picture: "Image") -> "Image":
+    """Return a picture turned as its camera was held."""
+    from PIL import ImageOps
+
+    marked = "exif" in picture.info or picture.format in ("TIFF", "HEIF")
+    if marked and picture.getexif().get(ORIENTATION, UPRIGHT) != UPRIGHT:
+        return ImageOps.exif_transpose(picture)
+    return picture
+
+
+def _load(path: str, size: int) -> tuple[Form, "Image | np.ndarray"]:
+    """Return the form of a file, and its picture or, where it is none of 8 bits, its values."""
+    file, _, number = path.rpartition(SLICE) if SLICE in os.path.basename(path) else (path, "", "")
+    if file.lower().endswith(NIFTI) and number.isdecimal():
+        return _of_values(path, _nifti(file, int(number)))
+    _require_file(path)
+    lower = path.lower()
+    if lower.endswith(ARRAY):
+        return _of_values(path, _array(path))
+    if lower.endswith(DICOM):
+        return _of_values(path, _dicom(path))
+    if lower.endswith(NIFTI):
+        return _of_values(path, _nifti(path, 0))
+    with opened(path) as picture:
+        if picture.format == "JPEG":
+            picture.draft(None, (FINE * size, FINE * size))
+        form = _form(picture)
+        picture.load()
+        turned = upright(picture)
+        if turned.mode.startswith(("I", "F")):
+            return form, np.asarray(turned).astype(np.float32)[:, :, None]
+        turned.info = picture.info
+        return form, turned  # loaded, it outlives its file
+
+
+def _form(picture: "Image") -> Form:
+    mode = picture.mode
+    deep = 16 if mode.startswith("I;16") else 32 if mode in ("I", "F") else 8
+    tiles = getattr(picture, "tile", None)
+    if tiles and ";16" in str(tiles[0][3]):  # colour, of which Pillow reads 8 bits
+        deep = 16
+    width, height = picture.size
+    channels = 1 if mode in GREY_MODES else 3
+    return Form(width, height, channels, deep, getattr(picture, "n_frames", 1))
+
+
+def _of_values(path: str, values: np.ndarray) -> tuple[Form, np.ndarray]:
+    """Return the form of values [H, W] or [H, W, C], and the values [H, W, C]."""
+    with _mistakes(path):
+        if values.ndim not in (2, 3) or 0 in values.shape:
+            raise ValueError(f"its shape is {list(values.shape)}, not [H, W] or [H, W, C]")
+        if values.dtype.kind not in "biuf":
+            raise ValueError(f"its type is {values.dtype}, not a number")
+        values = values[:, :, None] if values.ndim == 2 else values
+        height, width, channels = values.shape
+        if channels > MAX_CHANNELS or height * width > MAX_PIXELS:
+            raise ValueError(f"{height}×{width} pixels with {channels} channels are too many")
+        if not np.isfinite(values).all():
+            raise ValueError("it holds values that are no numbers")
+    bits = 8 if values.dtype in (np.uint8, np.bool_) else 8 * values.dtype.itemsize
+    if values.dtype == np.bool_:
+        values = values.astype(np.uint8) * 255
+    return Form(width, height, channels, bits), values
+
+
+def _array(path: str) -> np.ndarray:
+    with _mistakes(path):
+        return np.load(path, allow_pickle=False)
+
+
+def _dicom(path: str) -> np.ndarray:
+    with needs("DICOM files need pydicom", extra="medical"):
+        import pydicom
+    with _mistakes(path), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        scan = pydicom.dcmread(path)
+        values = scan.pixel_array
+        if values.ndim == 3 and scan.get("SamplesPerPixel", 1) == 1:
+            raise ValueError(f"it holds {len(values)} frames; store each as a file")
+        slope, shift = scan.get("RescaleSlope", 1), scan.get("RescaleIntercept", 0)
+        values = values.astype(np.float32) * float(slope) + float(shift)
+        if scan.get("PhotometricInterpretation") == "MONOCHROME1":  # where small values are bright
+            values = values.max() + values.min() - values
+        return values
+
+
+def _nifti(path: str, number: int) -> np.ndarray:
+    with needs("NIfTI files need nibabel", extra="medical"):
+        import nibabel
+    with _mistakes(path):
+        file: Any = nibabel.load(path)
+        volume = file.dataobj
+        values = volume[:, :, number] if len(volume.shape) == 3 else volume[:, :]
+        return np.asarray(values, dtype=np.float32).T  # rows are the second axis
+
+
+def _require_file(path: str) -> None:
+    """Raise a BadPicture for what is no file with content: a pipe, a device, nothing."""
+    with _mistakes(path):
+        found = os.stat(path)
+        if stat.S_ISDIR(found.st_mode):
+            raise BadPicture(f"{path} is a folder; name the pictures in it.")
+        if not stat.S_ISREG(found.st_mode):
+            raise ValueError("it is a pipe or a device, not a file")
+        if found.st_size == 0:
+            raise ValueError("it is empty")
+
+
+@contextmanager
+def _mistakes(path: str | Path) -> Iterator[None]:
+    """Turn whatever a damaged file makes a library raise into a sentence that names the file."""
+    from PIL import Image
+
+    shown = str(path).replace("\n", "\\n")
+    try:
+        yield
+    except (BadPicture, MissingExtra):
+        raise
+    except Image.DecompressionBombError:
+        raise BadPicture(
+            f"{shown} has more than {MAX_PIXELS:,} pixels; make it smaller first."
+        ) from None
+    except FileNotFoundError:
+        raise BadPicture(f"There is no picture {shown}; check the name.") from None
+    except IsADirectoryError:
+        raise BadPicture(f"{shown} is a folder; name the pictures in it.") from None
+    except PermissionError:
+        raise BadPicture(f"You may not read {shown}; ask its owner, or use a copy.") from None
+    except MemoryError:
+        raise
+    except Exception as error:
+        reason = " ".join(str(error).split()).replace(str(path), "it")
+        raise BadPicture(
+            f"{shown} is not a readable picture ({reason}); mend or remove it."
+        ) from None
+
+
+def _square(picture: "Image", size: int, fit: Fit) -> "Image":
+    """Return a picture of size×size, of whatever mode it is."""
+    from PIL import Image
+
+    width, height = picture.size
+    box: tuple[float, float, float, float] | None = None
+    if fit == "pad":
+        scale = size / max(width, height)
+        target = (max(1, round(width * scale)), max(1, round(height * scale)))
+    else:
+        target = (size, size)
+        if fit == "crop":
+            side = min(width, height)
+            left, top = (width - side) / 2, (height - side) / 2
+            box = (left, top, left + side, top + side)
+    if box is not None or target != picture.size:
+        picture = picture.resize(target, Image.Resampling.BILINEAR, box)
+    if picture.size == (size, size):
+        return picture
+    square = Image.new(picture.mode, (size, size))
+    square.paste(picture, ((size - picture.width) // 2, (size - picture.height) // 2))
+    return square
+
+
+def _square_array(path: str, values: np.ndarray, size: int, channels: int, fit: Fit) -> np.ndarray:
+    """Return values [H, W, C] as [channels, size, size]; bytes stay bytes."""
+    from PIL import Image
+
+    has = values.shape[2]
+    if has == 3 and channels == 1:
+        values = values @ np.array([0.299, 0.587, 0.114], dtype=np.float32)
+        values = values[:, :, None]
+    elif has == 1 and channels > 1:
+        values = values.repeat(channels, axis=2)
+    elif has != channels:
+        raise BadPicture(f"{path} has {has} channels, not {channels}; all pictures must be alike.")
+    is_bytes = values.dtype == np.uint8
+    planes = [
+        np.asarray(_square(Image.fromarray(values[:, :, c].astype(np.float32)), size, fit))
+        for c in range(channels)
+    ]
+    out = np.stack(planes)
+    return out.round().clip(0, 255).astype(np.uint8) if is_bytes else out

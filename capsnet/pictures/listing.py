@@ -1,0 +1,58 @@
+"""The pictures of a folder or a table, with splits from wherever they are said.
+
+listing = list_pictures(Path("scans"), Layout(class_from="1", group_from="2"))
+"""
+
+from dataclasses import replace
+from pathlib import Path
+
+from capsnet.errors import UserError
+from capsnet.pictures.finding import SPLITS, list_folder, part_of
+from capsnet.pictures.layout import TABLES, Layout, Listing
+from capsnet.pictures.table import list_table, read_splits
+
+
+def list_pictures(path: Path, layout: Layout) -> Listing:
+    """Return all pictures of a folder or table; a UserError says what is not clear."""
+    split_file = None
+    if layout.split_from and Path(layout.split_from).suffix.lower() in TABLES:
+        split_file, layout = Path(layout.split_from), replace(layout, split_from=None)
+    if path.suffix.lower() in TABLES and not path.is_dir():
+        listing = list_table(path, layout)
+    elif path.is_dir():
+        listing = list_folder(path, layout)
+        if layout.split_from is not None:
+            listing = replace(listing, splits=_split_parts(listing, layout.split_from))
+    else:
+        raise UserError(
+            f"There is no folder {path}, nor a table of that name; give a folder that holds a "
+            "folder per class, or a CSV file that names pictures."
+        )
+    if split_file is not None:
+        listing = replace(listing, splits=_from_file(listing, split_file))
+    return listing
+
+
+def _split_parts(listing: Listing, part: str) -> tuple[str, ...]:
+    """Return the split of each picture from a folder of its path or a pattern."""
+    splits = []
+    for file in listing.files:
+        said = part_of(listing.root, file, file.split("/")[:-1], part, "split")
+        if said.lower() not in SPLITS:
+            raise UserError(
+                f"{listing.root / file} has '{said}' for its split, not train, validation or test; "
+                "give another --split-from."
+            )
+        splits.append(SPLITS[said.lower()])
+    return tuple(splits)
+
+
+def _from_file(listing: Listing, path: Path) -> tuple[str, ...]:
+    """Return the split of each picture as a file written by a run says it."""
+    said = read_splits(path)
+    for file in listing.files:
+        if file not in said:
+            raise UserError(
+                f"{listing.root / file} is not in {path}; take it away, or make a new split."
+            )
+    return tuple(said[file] for file in listing.files)

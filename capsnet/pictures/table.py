@@ -1,0 +1,222 @@
+"""A table of pictures: CSV or TSV, a row for each, with columns for file, classes or numbers.
+
+listing = list_table(Path("faces.csv"), Layout(numbers_from="age", group_from="person"))
+"""
+
+import csv
+from collections import Counter
+from math import isfinite
+from pathlib import Path
+from typing import NamedTuple
+
+from capsnet.errors import UserError, unknown_name
+from capsnet.pictures.finding import SPLITS
+from capsnet.pictures.layout import NO_GROUPS, Kind, Label, Layout, Listing
+
+FILE_COLUMNS = ("file", "filename", "path", "image", "picture")
+CLASS_COLUMNS = ("label", "class")
+BETWEEN = "|"  # the classes in one cell
+YES, NO = ("1", "1.0", "true", "yes"), ("0", "0.0", "false", "no", "")
+MAX_CELL = 1_000_000
+
+Row = dict[str, str]
+
+
+class Asked(NamedTuple):
+    """What is asked of a picture, and the columns of the answer; `together`: names in one cell."""
+
+    kind: Kind
+    columns: tuple[str, ...]
+    together: bool = False
+
+
+def list_table(path: Path, layout: Layout) -> Listing:
+    """Return the pictures that a table names; a UserError says in which row something is wrong."""
+    columns, rows = _read(path)
+    decided: list[str] = []
+    file_column = _column(path, columns, layout.file_from, "file", FILE_COLUMNS, decided)
+    if file_column is None:
+        raise UserError(
+            f"{path} has no column for the file ({', '.join(columns)}); say which with --file-from."
+        )
+    if layout.class_from and layout.numbers_from:
+        raise UserError("Give --class-from or --numbers-from, not both: a run has one task.")
+    asked = _asked(path, columns, rows, layout, decided)
+    group_column = None
+    if layout.group_from != NO_GROUPS:
+        group_column = _column(path, columns, layout.group_from, "group", ("group",), decided)
+    split_column = _column(path, columns, layout.split_from, "split", ("split",), decided)
+    seen: dict[str, int] = {}
+    files: list[str] = []
+    labels: list[Label] = []
+    groups, splits, skipped = [], [], []
+    for number, row in enumerate(rows, 2):
+        try:
+            file = row[file_column].replace("\\", "/")
+            if not file:
+                raise UserError("names no file")
+            if not (path.parent / file).is_file():
+                raise UserError(f"names {file}, which is not there")
+            if file in seen:
+                raise UserError(f"names {file} again, after row {seen[file]}")
+            label = _label(row, asked)
+            split = _split(row, split_column)
+            group = row[group_column] if group_column else ""
+            if group_column and not group:
+                raise UserError(f"says nothing in the column {group_column}")
+        except UserError as error:
+            sentence = f"Row {number} of {path} {error}"
+            if not layout.skip_bad:
+                raise UserError(
+                    f"{sentence}; correct it, or leave such rows out with --skip-bad."
+                ) from None
+            skipped.append(f"{sentence}.")
+            continue
+        seen[file] = number
+        files.append(file)
+        labels.append(label)
+        groups.append(group)
+        splits.append(split)
+    if not files:
+        raise UserError(f"{path} names no picture that is there; correct it.")
+    names = asked.columns
+    if asked.kind == "one_label" or asked.together:
+        cells = [(x,) if isinstance(x, str) else x for x in labels]
+        names = tuple(sorted({str(name) for cell in cells for name in cell}))
+    if asked.kind != "numbers" and len(names) < 2:
+        raise UserError(f"{path} needs two or more classes, but has {len(names)}; add some.")
+    return Listing(
+        path.parent,
+        tuple(files),
+        asked.kind,
+        names,
+        tuple(labels),
+        tuple(groups) if group_column else (),
+        tuple(splits) if split_column else (),
+        tuple(decided),
+        tuple(skipped),
+    )
+
+
+def read_splits(path: Path) -> dict[str, str]:
+    """Return the split of each file that a table with the columns file and split says."""
+    columns, rows = _read(path)
+    for name in ("file", "split"):
+        if name not in columns:
+            raise UserError(f"{path} has no column '{name}'; give the split.csv of a run.")
+    said = {}
+    for number, row in enumerate(rows, 2):
+        try:
+            said[row["file"]] = _split(row, "split")
+        except UserError as error:
+            raise UserError(f"Row {number} of {path} {error}; correct it.") from None
+    return said
+
+
+def _read(path: Path) -> tuple[list[str], list[Row]]:
+    try:
+        with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
+            csv.field_size_limit(MAX_CELL)
+            delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
+            reader = csv.reader(file, delimiter=delimiter, strict=True)
+            lines = [line for line in reader if any(cell.strip() for cell in line)]
+    except FileNotFoundError:
+        raise UserError(f"There is no table {path}; check the name.") from None
+    except csv.Error as error:
+        raise UserError(f"{path} is no readable table ({error}); save it as UTF-8 CSV.") from None
+    if len(lines) < 2:
+        raise UserError(f"{path} has no rows; a table has a line of names and one per picture.")
+    columns = [name.strip() for name in lines[0]]
+    if twice := [name for name, num in Counter(columns).items() if num > 1]:
+        raise UserError(f"{path} has the column '{twice[0]}' twice; name them differently.")
+    rows = []
+    for number, line in enumerate(lines[1:], 2):
+        if len(line) != len(columns):
+            raise UserError(
+                f"Row {number} of {path} has {len(line)} cells, the first line {len(columns)}; "
+                "correct it (text with commas stands in double quotes)."
+            )
+        rows.append(dict(zip(columns, (cell.strip() for cell in line), strict=True)))
+    return columns, rows
+
+
+def _column(
+    path: Path,
+    columns: list[str],
+    asked: str | None,
+    what: str,
+    usual: tuple[str, ...],
+    decided: list[str],
+) -> str | None:
+    """Return the column that was asked for, or one with a usual name, which is said."""
+    if asked is not None:
+        if asked not in columns:
+            raise unknown_name(f"column of {path}", asked, columns)
+        return asked
+    for name in columns:
+        if name.lower() in usual:
+            decided.append(f"The column '{name}' is the {what}.")
+            return name
+    return None
+
+
+def _asked(
+    path: Path, columns: list[str], rows: list[Row], layout: Layout, decided: list[str]
+) -> Asked:
+    """Return what is asked of a picture, and in which columns the answer stands."""
+    given = layout.class_from or layout.numbers_from
+    if given is None:
+        found = _column(path, columns, None, "class", CLASS_COLUMNS, decided)
+        if found is None:
+            raise UserError(
+                f"{path} has no column for the class ({', '.join(columns)}); say which with "
+                "--class-from, or with --numbers-from what is to be measured."
+            )
+        chosen: tuple[str, ...] = (found,)
+    else:
+        chosen = tuple(name.strip() for name in given.split(","))
+        for name in chosen:
+            _column(path, columns, name, "label", (), decided)
+    if layout.numbers_from:
+        return Asked("numbers", chosen)
+    if len(chosen) > 1:
+        return Asked("several_labels", chosen)
+    if any(BETWEEN in row[chosen[0]] for row in rows):
+        decided.append(f"The column '{chosen[0]}' names several classes, with {BETWEEN} between.")
+        return Asked("several_labels", chosen, together=True)
+    return Asked("one_label", chosen)
+
+
+def _label(row: Row, asked: Asked) -> Label:
+    """Return the class, the classes or the numbers of a row."""
+    cells = [row[name] for name in asked.columns]
+    if asked.together:
+        return tuple(sorted({name.strip() for name in cells[0].split(BETWEEN)} - {""}))
+    if asked.kind == "one_label":
+        if not cells[0]:
+            raise UserError(f"says nothing in the column {asked.columns[0]}")
+        return cells[0]
+    for name, cell in zip(asked.columns, cells, strict=True):
+        if asked.kind == "numbers" and not _is_number(cell):
+            raise UserError(f"has '{cell}' in the column {name}, which is no number")
+        if asked.kind == "several_labels" and cell.lower() not in (*YES, *NO):
+            raise UserError(f"has '{cell}' in the column {name}, which is neither 1 nor 0")
+    if asked.kind == "numbers":
+        return tuple(float(cell) for cell in cells)
+    said = zip(asked.columns, cells, strict=True)
+    return tuple(name for name, cell in said if cell.lower() in YES)
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        return isfinite(float(cell))
+    except ValueError:
+        return False
+
+
+def _split(row: Row, column: str | None) -> str:
+    if column is None:
+        return ""
+    if row[column].lower() not in SPLITS:
+        raise UserError(f"has '{row[column]}' for its split, not train, validation or test")
+    return SPLITS[row[column].lower()]

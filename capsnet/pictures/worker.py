@@ -1,0 +1,92 @@
+"""Reads a share of the pictures of a job; started by store.py as a process of its own.
+
+python -m capsnet.pictures.worker JOB NUMBER COUNT
+
+A process of its own, and no pool: a pool would import the user's script again, or copy the threads
+of torch. It needs neither, and starts in a sixth of a second.
+"""
+
+import json
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from capsnet.pictures.decoding import BadPicture, Form, read_square
+from capsnet.pictures.reading import Fit
+
+TOLD = 50  # pictures between two words on how far it is
+
+
+@dataclass(frozen=True)
+class Job:
+    """Which files become which rows of the array at `out`, [M, channels, size, size]."""
+
+    files: tuple[str, ...]
+    size: int
+    channels: int
+    fit: Fit
+    deep: bool  # float32, else bytes
+    out: str
+    skip_bad: bool
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the job as plain JSON values."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Told:
+    """What is said of one file: its form, or what is wrong with it."""
+
+    row: int
+    form: Form | None
+    problem: str = ""
+
+
+def read_share(job: Job, number: int, count: int) -> "list[Told]":
+    """Read every `count`-th picture from `number` on into the array; a line on stdout at times."""
+    images = np.load(job.out, mmap_mode="r+")
+    told = []
+    for done, row in enumerate(range(number, len(job.files), count), 1):
+        told.append(read_row(job, images, row))
+        if told[-1].problem and not job.skip_bad:
+            break
+        if done % TOLD == 0:
+            print(TOLD, flush=True)
+    images.flush()  # type: ignore[attr-defined]
+    return told
+
+
+def read_row(job: Job, images: np.ndarray, row: int) -> Told:
+    """Read one picture into its row."""
+    try:
+        pixels, form = read_square(job.files[row], job.size, job.channels, job.fit)
+    except BadPicture as error:
+        return Told(row, None, str(error))
+    deep = pixels.dtype != np.uint8
+    if deep != job.deep:
+        first = "more than 8" if job.deep else "8"
+        return Told(
+            row,
+            None,
+            f"{job.files[row]} has {form.bits} bits for a value, others have {first}; bring all "
+            "pictures to one depth.",
+        )
+    images[row] = pixels
+    return Told(row, form)
+
+
+def main(words: list[str]) -> None:
+    """Do a share of a job, and write what is told of its files beside the job."""
+    path, number, count = Path(words[0]), int(words[1]), int(words[2])
+    facts = json.loads(path.read_text(encoding="utf-8"))
+    told = read_share(Job(**{**facts, "files": tuple(facts["files"])}), number, count)
+    lines = json.dumps([[t.row, t.form, t.problem] for t in told])
+    path.with_name(f"told-{number}.json").write_text(lines, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,149 @@
+"""What a trained model says of picture files: read on threads, answered in batches.
+
+predict([Path("photos")], "runs/mine")[0].decision
+"""
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+
+import torch
+
+from capsnet.data.registry import shows_digits
+from capsnet.errors import UserError, require
+from capsnet.models.weights import find_model
+from capsnet.prediction.answer import Prediction, confidence, decided
+from capsnet.prediction.pngs import distinct_stems, staged, write_png
+from capsnet.prediction.seeing import Look, Seen, pictures_in
+from capsnet.prediction.trust import doubts, drawing_errors, find_reference
+from capsnet.tasks import Labels
+from capsnet.training.device import pick_device
+
+BATCH_SIZE = 64
+AHEAD = 4  # batches that are read while one is answered
+OnBad = Callable[[Path, UserError], None]
+
+
+@torch.inference_mode()
+def predict(
+    files: Sequence[Path | str],
+    weights: str | Path,
+    invert: bool = False,
+    centre: bool = False,
+    reconstruct: Path | None = None,
+    device: str = "auto",
+    progress: Callable[[int], None] | None = None,
+    *,
+    as_is: bool = False,
+    save_input: Path | None = None,
+    on_bad: OnBad | None = None,
+) -> list[Prediction]:
+    """Say what a trained model sees on picture files.
+
+    A model that reads ink, as all of digits do, is given the ink alone: paper and shadows are
+    removed, dark ink becomes bright, and the drawing is placed as MNIST's digits are.
+
+    Args:
+        files: Pictures of any size, and folders of them; each is brought to the model's (C, H, W).
+        weights: Folder of a run, a weights file, or the name of a model with shipped weights.
+        invert: The pictures show dark ink on white paper; nothing else is done to them.
+        centre: Crop the ink and centre it as MNIST's digits are; nothing else is done to it.
+        reconstruct: Folder for what the winning capsule draws, one PNG per picture.
+        device: auto, cpu, cuda or cuda:N.
+        progress: Called after each batch with the number of files done.
+        as_is: Pictures are scaled and padded only.
+        save_input: Folder for what the model saw, one PNG per picture.
+        on_bad: Called for each file that cannot be read, which is then left out; by default the
+            first one is an error.
+
+    Returns:
+        A `Prediction` for each file, in order: decision, one answer for each of the J classes or
+        numbers of the model's task, and the reasons not to trust it.
+
+    Example:
+        >>> predict(["seven.jpg"], "capsnet_mnist")[0].decision
+        '7'
+    """
+    model, card = find_model(str(weights))
+    artist = model.draws
+    if reconstruct is not None:
+        artist = require(
+            artist, f"{model.name} has no decoder to draw with; leave --reconstruct out."
+        )
+    look = Look.of(model, card, as_is, invert, centre)
+    where = pick_device(device)
+    model = model.to(where).eval()
+    paths = pictures_in(files)
+    names = distinct_stems(paths) if reconstruct or save_input else []
+    reference = find_reference(model, card, shows_digits(card.data))
+    task, calibration = model.task, card.calibration
+    said: list[Prediction] = []
+    with staged(reconstruct) as drawn_in, staged(save_input) as seen_in:
+        for rows, seen in read_batches(paths, look, on_bad):
+            images = torch.stack([x.pixels for x in seen]).to(where)
+            output = model(images)
+            errors = drawing_errors(model, images, output)
+            answers = output.answers.cpu()
+            for n, row in enumerate(rows):
+                drawn = saw = None
+                if reconstruct is not None and drawn_in is not None and artist is not None:
+                    drawn = reconstruct / f"{names[row]}-reconstruction.png"
+                    write_png(artist.reconstruct(output.v[n : n + 1])[0], drawn_in / drawn.name)
+                if save_input is not None and seen_in is not None:
+                    saw = save_input / f"{names[row]}-input.png"
+                    write_png(seen[n].pixels, seen_in / saw.name)
+                shown, decision = decided(task, calibration, answers[n])
+                error = None if errors is None else float(errors[n])
+                said.append(
+                    Prediction(
+                        paths[row],
+                        decision,
+                        dict(zip(task.names, shown.tolist(), strict=True)),
+                        isinstance(task, Labels),
+                        drawn,
+                        confidence(task, shown, decision),
+                        doubts(model, answers[n], error, reference, seen[n].doubts),
+                        saw,
+                        calibration is not None,
+                    )
+                )
+            if progress is not None:
+                progress(rows[-1] + 1)
+    return said
+
+
+def read_batches(
+    paths: Sequence[Path], look: Look, on_bad: OnBad | None
+) -> Iterator[tuple[list[int], list[Seen]]]:
+    """Yield the rows and pictures of one batch after the other, while threads read the next ones.
+
+    Pillow decodes and scales without Python's lock, so that threads use all cores.
+    """
+    with ThreadPoolExecutor(max(2, os.cpu_count() or 1), "reading") as pool:
+        waiting: deque[tuple[int, Future[Seen]]] = deque()
+        rows: list[int] = []
+        seen: list[Seen] = []
+        coming = iter(enumerate(paths))
+        try:
+            while True:
+                while len(waiting) < AHEAD * BATCH_SIZE and (new := next(coming, None)):
+                    waiting.append((new[0], pool.submit(look, new[1])))
+                if not waiting:
+                    break
+                row, future = waiting.popleft()
+                try:
+                    seen.append(future.result())
+                    rows.append(row)
+                except UserError as error:
+                    if on_bad is None:
+                        raise
+                    on_bad(paths[row], error)
+                if len(rows) == BATCH_SIZE:
+                    yield rows, seen
+                    rows, seen = [], []
+            if rows:
+                yield rows, seen
+        finally:
+            pool.shutdown(cancel_futures=True)

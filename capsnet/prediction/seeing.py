@@ -1,0 +1,167 @@
+"""How a model sees a picture file: by the rules kept with its weights, and without the paper.
+
+look = Look.of(model, card); seen = look("seven.jpg"); seen.pixels, seen.doubts
+"""
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+
+from capsnet.data import read_image
+from capsnet.data.registry import shows_digits
+from capsnet.data.sets.pictures import centre_ink, fit_square, flatten, open_picture
+from capsnet.errors import UserError
+from capsnet.models import Model
+from capsnet.models.weights import Card
+from capsnet.pictures.decoding import SUFFIXES
+from capsnet.pictures.ink import Blank, find_ink, is_clean
+from capsnet.pictures.reading import BYTE_WHITE, Reading
+from capsnet.prediction.trust import BLANK
+
+MOST_OUTSIDE = 0.05  # of the pixels may be beyond the window of training
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """What a model is given: pixels [C, H, W] in [0, 1], and what was odd about the picture."""
+
+    pixels: Tensor
+    doubts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Look:
+    """How files become pixels: a callable, path -> Seen.
+
+    ink: the ink is found on whatever paper; else pictures are taken as they are, or inverted and
+    centred as it is said.
+    """
+
+    reading: Reading
+    ink: bool = False
+    invert: bool = False
+    centre: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        model: Model,
+        card: Card,
+        as_is: bool = False,
+        invert: bool = False,
+        centre: bool = False,
+    ) -> "Look":
+        """Return how a model sees pictures; inverted or centred ones are else as they are."""
+        channels, size, _ = model.image_shape
+        reading = card.reading or Reading(size, channels)
+        ink = reads_ink(card) and not (as_is or invert or centre)
+        return cls(reading, ink, invert, centre)
+
+    def __call__(self, path: Path | str | BinaryIO) -> Seen:
+        """Read one file; a UserError names it if that is not possible."""
+        size, channels = self.reading.size, self.reading.channels
+        if self.ink:
+            return self._ink(path)
+        if self.invert or self.centre or (self.reading.window is None and self._pads):
+            image = read_image(path, size, channels, self.invert, self.centre)  # type: ignore[arg-type]
+            return Seen(image.float() / BYTE_WHITE)
+        return self._windowed(path)
+
+    @property
+    def _pads(self) -> bool:
+        return self.reading.fit == "pad"
+
+    def _ink(self, path: Path | str | BinaryIO) -> Seen:
+        """Find the ink and place it as MNIST's is; what is so already stays as it is."""
+        size, channels = self.reading.size, self.reading.channels
+        picture = open_picture(path)  # type: ignore[arg-type]
+        grey = np.asarray(flatten(picture, 1, ground_of(picture)))
+        if grey.shape == (size, size):
+            for own in (grey, BYTE_WHITE - grey):
+                if is_clean(own):
+                    return Seen(_spread(torch.from_numpy(own.copy())[None], channels))
+        try:
+            ink = find_ink(grey)
+            placed = centre_ink(Image.fromarray(ink), size, path)  # type: ignore[arg-type]
+        except Blank:
+            return Seen(torch.zeros(channels, size, size), (BLANK,))
+        return Seen(_spread(placed, channels))
+
+    def _windowed(self, path: Path | str | BinaryIO) -> Seen:
+        """Bring levels of any depth to [0, 1] by the window, and to the size by the fit."""
+        reading = self.reading
+        picture = open_picture(path)  # type: ignore[arg-type]
+        deep = picture.mode.startswith(("I", "F")) and reading.channels == 1
+        levels = np.asarray(picture if deep else flatten(picture, reading.channels, 0), np.float32)
+        low, high = reading.window or (0.0, float(BYTE_WHITE))
+        outside = float(np.mean((levels < low) | (levels > high)))
+        scaled = np.clip((levels - low) / (high - low), 0, 1)
+        planes = scaled[None] if scaled.ndim == 2 else scaled.transpose(2, 0, 1)
+        pixels = np.stack([fit_square(x, reading.size, reading.fit) for x in planes])
+        odd = []
+        if outside > MOST_OUTSIDE:
+            odd.append(
+                f"{100 * outside:.0f} % of its pixels are darker or brighter than the black "
+                f"({low:g}) and white ({high:g}) of training"
+            )
+        return Seen(torch.from_numpy(pixels), tuple(odd))
+
+
+def reads_ink(card: Card) -> bool:
+    """Whether a model reads bright ink on black: its card says so, or it was trained on digits."""
+    return card.reading.ink if card.reading is not None else shows_digits(card.data)
+
+
+def ground_of(picture: Image.Image) -> int:
+    """Return what to lay under the transparent parts of a picture: what its ink is not."""
+    if picture.mode not in ("RGBA", "LA", "PA") and "transparency" not in picture.info:
+        return 0
+    both = np.asarray(picture.convert("RGBA").convert("LA"), dtype=np.float64)
+    grey, alpha = both[..., 0], both[..., 1]
+    mean = (grey * alpha).sum() / max(alpha.sum(), 1)
+    return BYTE_WHITE if mean < BYTE_WHITE / 2 else 0
+
+
+def _spread(image: Tensor, channels: int) -> Tensor:
+    """Return grey bytes [1, H, W] as pixels [C, H, W] in [0, 1]."""
+    return image.expand(channels, -1, -1).float() / BYTE_WHITE
+
+
+def pictures_in(places: Iterable[Path | str]) -> list[Path]:
+    """Return files as they are, and all pictures below folders, in the order of their names."""
+    found: list[Path] = []
+    for place in map(Path, places):
+        if not place.is_dir():
+            found.append(place)
+            continue
+        below = _below(place)
+        if not below:
+            kinds = ", ".join(x[1:] for x in SUFFIXES)
+            raise UserError(f"{place} holds no pictures ({kinds}); give another folder or files.")
+        found += below
+    return found
+
+
+def _below(root: Path) -> list[Path]:
+    """Return the pictures below a folder; links are followed, but into no folder twice."""
+    found, entered = [], set()
+    for place, folders, names in os.walk(root, followlinks=True):
+        where = os.stat(place)
+        if (where.st_dev, where.st_ino) in entered:
+            folders.clear()
+            continue
+        entered.add((where.st_dev, where.st_ino))
+        folders[:] = sorted(x for x in folders if not x.startswith("."))
+        found += [
+            Path(place, name)
+            for name in sorted(names)
+            if name.lower().endswith(SUFFIXES) and not name.startswith(".")
+        ]
+    return found

@@ -1,0 +1,112 @@
+"""When an answer is not to be trusted, and why, in words.
+
+A capsule network says more than its answer: how long each capsule is, and what it would draw. The
+drawing of a strange picture misses much of it; how much is usual the model's own images say.
+
+reference = measure_reference(model, images); doubts(model, answers, error, reference)
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from capsnet.data.sets.digits import load_digits
+from capsnet.data.streams.stream import ImageStream
+from capsnet.models import Model, Output
+from capsnet.models.weights import Card
+from capsnet.tasks import OneLabel, Pairs
+
+LONG = 0.5  # midway between the margins of Eq. 4
+SURE = 0.7  # midway between that and the upper margin
+CLOSE = 0.1
+USUAL = 0.95  # the share of known images whose error is usual
+STRANGE = 1.5  # times the usual error
+NUM_KNOWN = 64
+NAME = "reference"  # of its place on a card
+BLANK = "there is nothing on the picture"
+
+
+@dataclass(frozen=True)
+class Reference:
+    """What is usual: 95 of 100 known images are drawn with a smaller error, |x - x'|² / |x|²."""
+
+    drawing_error: float
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the numbers as plain JSON values."""
+        return asdict(self)
+
+
+def drawing_errors(model: Model, images: Tensor, output: Output) -> Tensor | None:
+    """Return |x - x'|² / |x|² [N] of images [N, C, H, W] and what the longest capsules draw.
+
+    None if the model does not draw, or was not asked for one thing in each image.
+    """
+    if model.draws is None or not isinstance(model.task, OneLabel):
+        return None
+    drawn = model.draws.reconstruct(output.v)
+    energy = images.flatten(1).square().sum(1).clamp(min=1e-3)
+    return (drawn - images).flatten(1).square().sum(1) / energy
+
+
+@torch.inference_mode()
+def measure_reference(model: Model, images: Tensor) -> Reference | None:
+    """Return what is usual over images [N, C, H, W] that the model knows, on its device."""
+    errors = [drawing_errors(model, part, model(part)) for part in images.split(NUM_KNOWN)]
+    known = [x for x in errors if x is not None]
+    return Reference(float(torch.cat(known).quantile(USUAL))) if known else None
+
+
+def find_reference(model: Model, card: Card, shows_digits: bool) -> Reference | None:
+    """Return what the card of a model says is usual, or what the embedded digits show."""
+    if (kept := card.more.get(NAME)) is not None:
+        return Reference(**kept)
+    if not shows_digits or model.draws is None or not isinstance(model.task, OneLabel):
+        return None
+    channels, size, _ = model.image_shape
+    split = load_digits("train").subset(range(NUM_KNOWN))
+    if size < split.image_shape[1]:
+        return None
+    stream = ImageStream(split, canvas=size)
+    images = stream.batch(stream.plan(None)).images.expand(-1, channels, -1, -1)
+    return measure_reference(model, images.to(next(model.parameters()).device))
+
+
+def doubts(
+    model: Model,
+    answers: Tensor,
+    error: float | None = None,
+    reference: Reference | None = None,
+    seen: Sequence[str] = (),
+) -> tuple[str, ...]:
+    """Return why answers [J] to one image are not to be trusted; nothing if they may be.
+
+    seen: what was odd about the picture already when it was read.
+    """
+    if BLANK in seen:
+        return (BLANK,)
+    found = list(seen)
+    task = model.task
+    if isinstance(task, OneLabel | Pairs):
+        num = 1 if isinstance(task, OneLabel) else 2
+        sizes, order = answers.sort(descending=True)
+        names = [f"“{task.names[k]}”" for k in order.tolist()]
+        what = "probability" if model.traced is None else "length"
+        if (last := float(sizes[num - 1])) < SURE:
+            found.append(f"{names[num - 1]} is not sure, with a {what} of only {last:.2f}")
+        if len(sizes) > num:
+            first, second = sizes[num - 1 : num + 1].tolist()
+            if second >= LONG or first - second < CLOSE:
+                found.append(
+                    f"it may be {names[num]} as well: {what} {second:.2f} beside {first:.2f}"
+                )
+    if error is not None and reference is not None and error > STRANGE * reference.drawing_error:
+        found.append(
+            f"it is unlike the images that the network knows: what it draws misses "
+            f"{100 * min(error, 1):.0f} % of the picture, where "
+            f"{100 * reference.drawing_error:.0f} % is usual"
+        )
+    return tuple(found)

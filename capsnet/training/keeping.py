@@ -1,0 +1,92 @@
+"""What a run on the user's own pictures keeps beside its weights: split, check, answers.
+
+own = open_pictures(config); keep_pictures(own, config); calibration = keep_answers(…)
+"""
+
+import json
+from pathlib import Path
+
+import torch
+
+from capsnet.data import Own, Stream, find_data, open_own
+from capsnet.errors import UserError
+from capsnet.files import write_text
+from capsnet.measures.answered import Answered
+from capsnet.models import Model
+from capsnet.models.weights import SPLIT_FILE
+from capsnet.tasks import Calibration
+from capsnet.training.config import TrainConfig
+from capsnet.training.evaluation import Answers, answer
+from capsnet.training.progress import WorkProgress
+
+DATA_FILE = "data.json"  # what was found in the pictures
+
+
+def open_pictures(config: TrainConfig) -> Own | None:
+    """Return the user's own pictures as a run's settings ask for them; None for other data."""
+    entry, folder = find_data(config.data, config.data_folder)
+    if not entry.own or folder is None:
+        return None
+    with WorkProgress("reading pictures", unit="pictures") as progress:
+        return open_own(
+            Path(folder),
+            config,
+            config.image_size,
+            config.channels,
+            config.holdout,
+            config.data_seed,
+            (config.fold, config.folds) if config.folds else None,
+            progress,
+        )
+
+
+def keep_pictures(own: Own, config: TrainConfig) -> None:
+    """Write the split and what was found; a UserError if a run to resume had other pictures."""
+    path = config.folder / SPLIT_FILE
+    text = own.split_text()
+    if (
+        config.resume
+        and path.exists()
+        and path.read_text(encoding="utf-8", errors="surrogateescape") != text
+    ):
+        raise UserError(
+            f"The pictures of {config.data} are others than when the run in {config.folder} began; "
+            "bring them back, or start a new run with another --out."
+        )
+    write_text(path, text)
+    found = json.dumps(own.check.to_json(), indent=2)
+    write_text(config.folder / DATA_FILE, found)
+
+
+def keep_answers(
+    model: Model,
+    validation: Stream | None,
+    final: Stream,
+    said: Answers,
+    final_split: str,
+    folder: Path,
+    precision: torch.dtype,
+) -> Calibration | None:
+    """Write what the model answers to every picture; returns the calibration, from validation."""
+    from capsnet.measures.calibrating import calibrate
+
+    calibration = None
+    if validation is not None:
+        held = said if final_split == "validation" else answer(model, validation, 256, precision)
+        answered = _answered(validation, held)
+        answered.save(folder / "answers-validation.npz")
+        calibration = calibrate(answered)
+    if final_split != "validation":
+        _answered(final, said).save(folder / f"answers-{final_split}.npz")
+    return calibration
+
+
+def _answered(stream: Stream, said: Answers) -> Answered:
+    split = stream.split
+    return Answered(
+        stream.task,
+        said.answers.float().numpy(),
+        split.labels.cpu().numpy(),
+        split.files,
+        split.groups,
+    )

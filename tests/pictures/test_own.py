@@ -1,0 +1,186 @@
+import time
+from collections import Counter
+
+import numpy as np
+import pytest
+import torch
+from making import noise, patients, save, table
+from PIL import Image
+
+from capsnet.data import open_data, open_own
+from capsnet.errors import UserError
+from capsnet.pictures.layout import Layout
+from capsnet.tasks import Numbers, SeveralLabels
+
+BY_PATIENT = Layout(class_from="1", group_from="2")
+
+
+def groups_of(own):
+    found = {}
+    for group, split in zip(own.listing.groups, own.splits, strict=True):
+        found.setdefault(group, set()).add(split)
+    return found
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_split_made_here_never_parts_a_group(tmp_path, seed):
+    own = open_own(patients(tmp_path), BY_PATIENT, seed=seed)
+    assert all(len(parts) == 1 for parts in groups_of(own).values())
+    for name in ("train", "validation", "test"):
+        labels = own.split(name).labels
+        assert set(labels.tolist()) == {0, 1}
+    assert not own.check.leaks
+    assert own.splits == open_own(tmp_path, BY_PATIENT, seed=seed).splits
+
+
+def test_folds_test_every_picture_once(tmp_path):
+    root = patients(tmp_path)
+    tested = Counter()
+    for k in (1, 2, 3):
+        own = open_own(root, BY_PATIENT, fold=(k, 3))
+        tested.update(own.split("test").files)
+        assert all(len(parts) == 1 for parts in groups_of(own).values())
+    assert set(tested.values()) == {1} and len(tested) == 48
+    with pytest.raises(UserError, match="ask for fewer folds"):
+        open_own(root, BY_PATIENT, fold=(1, 9))
+
+
+def test_a_leak_made_by_hand_is_refused(tmp_path):
+    for split, start in (("train", 0), ("test", 4)):  # two people of each class are in both
+        patients(tmp_path / split, people=6, start=start)
+    with pytest.raises(UserError, match=r"4 groups are in more than one split \(b4.*--allow-leak"):
+        open_own(tmp_path, BY_PATIENT)
+    own = open_own(tmp_path, Layout(class_from="1", group_from="2", allow_leak=True))
+    (leak,) = own.check.leaks
+    assert set(leak.files) == {"b4", "b5", "m4", "m5"}
+
+
+@pytest.mark.parametrize("kind", ["same", "near"])
+def test_doubles_across_splits_are_found(tmp_path, kind):
+    for split in ("train", "test"):
+        for k in range(8):
+            for label in ("a", "b"):
+                seed = 100 * (split == "test") + 10 * k + (label == "b")
+                save(tmp_path / split / label / f"{k}.png", noise(seed, (32, 32)))
+    pixels = noise(30, (32, 32))
+    if kind == "near":
+        pixels = np.asarray(Image.fromarray(pixels).resize((48, 48)).resize((32, 32)))
+    save(tmp_path / "test" / "a" / "copy.jpg", pixels)
+    if kind == "same":
+        (tmp_path / "test" / "a" / "copy.jpg").unlink()
+        save(tmp_path / "test" / "a" / "copy.png", pixels)
+    with pytest.raises(UserError, match=r"copy"):
+        open_own(tmp_path)
+    check = open_own(tmp_path, Layout(allow_leak=True)).check
+    (leak,) = check.leaks
+    assert kind in leak.kind and {"train/a/3.png"} < set(leak.files)
+
+
+def test_doubles_stay_together_in_a_split_made_here(tmp_path):
+    for k in range(20):
+        save(tmp_path / "a" / f"{k}.png", noise(k % 10, (32, 32)))  # each twice
+        save(tmp_path / "b" / f"{k}.png", noise(100 + k, (32, 32)))
+    for seed in range(3):
+        own = open_own(tmp_path, seed=seed)
+        split = dict(zip(own.listing.files, own.splits, strict=True))
+        assert all(split[f"a/{k}.png"] == split[f"a/{k + 10}.png"] for k in range(10))
+
+
+def test_flat_pictures_are_no_doubles(tmp_path):
+    for k in range(10):
+        save(tmp_path / "a" / f"{k}.png", np.zeros((12, 12), np.uint8))
+        save(tmp_path / "b" / f"{k}.png", noise(k))
+    own = open_own(tmp_path)
+    assert Counter(own.split("test").labels.tolist()) == {0: 2, 1: 2}
+    assert any(f.kind == "flat" for f in own.check.findings)
+
+
+def test_twelve_bits_in_sixteen_are_kept(tmp_path):
+    for k in range(12):
+        save(tmp_path / "ab"[k % 2] / f"{k}.png", noise(k, (16, 16), 4096, np.uint16))
+    own = open_own(tmp_path)
+    images = own.stored.images
+    assert images.dtype == np.int16 and own.stored.reading.window is not None
+    assert len(np.unique(images)) > 1000  # 8 bits of 16 would have left 16
+    batch = open_data(str(tmp_path), "train")
+    pixels = batch.batch(batch.plan(None)).images
+    assert pixels.dtype == torch.float32 and pixels.min() >= 0 and pixels.max() <= 1
+    narrow = open_own(tmp_path, Layout(window=(0, 1000)))
+    assert (narrow.stored.images == 32767).mean() > 0.3
+    save(tmp_path / "a" / "eight.png", noise(99, (16, 16)))
+    with pytest.raises(UserError, match=r"eight.png has 8 bits .*one depth"):
+        open_own(tmp_path)
+
+
+def test_uneven_and_few_are_said(tmp_path):
+    for k in range(60):
+        save(tmp_path / "many" / f"{k}.png", noise(k))
+    for k in range(6):
+        save(tmp_path / "few" / f"{k}.png", noise(1000 + k))
+    check = open_own(tmp_path).check
+    assert {"uneven classes", "few pictures"} <= {f.kind for f in check.findings}
+    assert check.majority == 60 / 66 and "90.9 %" in str(check)
+
+
+def test_several_labels_and_numbers_become_splits(tmp_path):
+    for k in range(40):
+        save(tmp_path / f"{k}.png", noise(k))
+    rows = [(f"{k}.png", k % 2, int(k % 3 == 0), k / 4, f"p{k // 4}") for k in range(40)]
+    path = table(tmp_path / "t.csv", ("file", "red", "big", "age", "group"), rows)
+    several = open_own(path, Layout(class_from="red,big"))
+    train = several.split("train")
+    assert isinstance(train.task, SeveralLabels) and train.labels.shape[1] == 2
+    row = train.files.index("0.png") if "0.png" in train.files else None
+    assert row is None or train.labels[row].tolist() == [0, 1]
+    numbers = open_own(path, Layout(numbers_from="age"))
+    assert isinstance(numbers.task, Numbers) and numbers.split("test").labels.shape[1] == 1
+    assert all(len(parts) == 1 for parts in groups_of(numbers).values())
+
+
+def test_the_cache_is_used_until_a_picture_changes(tmp_path, monkeypatch):
+    for k in range(6):
+        save(tmp_path / "ab"[k % 2] / f"{k}.png", noise(k))
+    first = open_own(tmp_path)
+    monkeypatch.setattr("capsnet.pictures.store._make", None)  # whoever reads again fails
+    assert np.array_equal(open_own(tmp_path).stored.images, first.stored.images)
+    monkeypatch.undo()
+    time.sleep(0.01)
+    save(tmp_path / "a" / "0.png", noise(77))
+    assert not np.array_equal(open_own(tmp_path).stored.images, first.stored.images)
+
+
+def test_many_are_read_by_processes_as_by_one(tmp_path, monkeypatch):
+    root = tmp_path / "pictures"
+    for k in range(40):
+        save(root / "ab"[k % 2] / f"{k}.png", noise(k, (20, 14, 3)))
+    one = open_own(root, size=16).stored
+    monkeypatch.setattr("capsnet.pictures.store.FEW", 1)
+    monkeypatch.setenv("CAPSNET_CACHE", str(tmp_path / "other"))
+    several = open_own(root, size=16).stored
+    assert np.array_equal(one.images, several.images) and one.forms == several.forms
+    (root / "b" / "bad.png").write_bytes(b"no")
+    with pytest.raises(UserError, match=r"bad.png is not a readable picture"):
+        open_own(root, size=16)
+    left = open_own(root, Layout(skip_bad=True), size=16)
+    assert np.array_equal(left.stored.images, one.images) and "bad.png" in left.check.skipped[0]
+    assert not list((tmp_path / "other" / "pictures").glob(".unfinished-*"))
+
+
+def test_the_split_of_a_run_can_be_used_by_others(tmp_path):
+    root = patients(tmp_path / "scans")
+    own = open_own(root, BY_PATIENT, seed=3)
+    path = tmp_path / "split.csv"
+    path.write_text(own.split_text(), encoding="utf-8")
+    layout = Layout(class_from="1", group_from="2", split_from=str(path))
+    assert open_own(root, layout, seed=99).splits == own.splits
+    save(root / "benign" / "b0" / "n0" / "new.png", noise(5))
+    with pytest.raises(UserError, match=r"new.png is not in"):
+        open_own(root, layout)
+
+
+def test_a_class_of_one_group_cannot_be_tested(tmp_path):
+    root = patients(tmp_path, people=4)
+    save(root / "rare" / "r0" / "n0" / "0.png", noise(1))
+    save(root / "rare" / "r0" / "n0" / "1.png", noise(2))
+    with pytest.raises(UserError, match="'rare' has only one group"):
+        open_own(root, BY_PATIENT)
