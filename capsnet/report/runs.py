@@ -6,7 +6,7 @@ runs = open_runs(Path("runs/scans"), say); runs.done[0].test.answers
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +16,13 @@ from capsnet.data import SplitName, Stream
 from capsnet.errors import UserError
 from capsnet.measures.answered import Answered
 from capsnet.models import Model
-from capsnet.models.weights import WEIGHTS, Card, load_weights
+from capsnet.models.weights import SPLIT_FILE, WEIGHTS, Card, load_weights
 from capsnet.options import tuples
 from capsnet.plugins import load_plugins
 from capsnet.tasks import Calibration
 from capsnet.training.config import TrainConfig
 from capsnet.training.evaluation import answer
+from capsnet.training.keeping import open_pictures
 from capsnet.training.outcome import Epoch
 from capsnet.training.setup import open_stream
 
@@ -87,7 +88,10 @@ def open_runs(folder: Path, say: Say = lambda text: None) -> Runs:
         raise UserError(f"The runs in {folder} have different classes; report on them one by one.")
     cnns: tuple[DoneRun, ...] = ()
     if all((place / BASELINE / WEIGHTS).exists() for place in places):
-        cnns = tuple(_open(place / BASELINE, _name(place, folder), say) for place in places)
+        cnns = tuple(
+            _open(place / BASELINE, run.name, say, run.data)
+            for place, run in zip(places, done, strict=True)
+        )
     return Runs(folder, done, cnns, unfinished)
 
 
@@ -117,13 +121,13 @@ def _name(place: Path, folder: Path) -> str:
     return "" if place == folder else place.name
 
 
-def _open(folder: Path, name: str, say: Say) -> DoneRun:
+def _open(folder: Path, name: str, say: Say, data: RunData | None = None) -> DoneRun:
     say(f"reading {folder.name}")
     facts = _json(folder / CONFIG)
     config = config_of(facts)
     load_plugins(config.plugin)
     model, card = load_weights(folder / WEIGHTS)
-    data = open_run_data(config)
+    data = data or open_run_data(config, folder)
     kept = folder / "answers-validation.npz"
     validation = Answered.load(kept) if kept.exists() else None
     kept = folder / "answers-test.npz"
@@ -146,14 +150,19 @@ def _open(folder: Path, name: str, say: Say) -> DoneRun:
     )
 
 
-def open_run_data(config: TrainConfig) -> RunData:
+def open_run_data(config: TrainConfig, folder: Path) -> RunData:
     """Return the data of a run as it was divided then."""
     device = torch.device("cpu")
+    if (folder / SPLIT_FILE).exists():
+        split = str(folder / SPLIT_FILE)
+        config = replace(config, split_from=split, allow_leak=True, folds=0, fold=0)
+    own = open_pictures(config)
     names: list[SplitName] = ["train", config.final_split]
-    train, test = (open_stream(config, name, device) for name in names)
+    train, test = (open_stream(config, name, device, own) for name in names)
     validation = None
-    if config.holdout and config.final_split != "validation":
-        validation = open_stream(config, "validation", device)
+    held = config.holdout if own is None else "validation" in own.splits
+    if held and config.final_split != "validation":
+        validation = open_stream(config, "validation", device, own)
     return RunData(train, validation, test)
 
 
