@@ -6,7 +6,7 @@ html = render(content, table)
 import base64
 import hashlib
 import shlex
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -63,7 +63,7 @@ def render(content: Content, table: str) -> str:
         curves=_curves(content),
         learning=_learning(content),
         reach=_reach(content),
-        commands=[command_of(run.config) for run in content.runs.done],
+        command=_command(content),
         made_by=f"capsnet {capsnet.__version__}",
         link=_link(table),
     )
@@ -97,6 +97,14 @@ def command_of(config: TrainConfig) -> str:
         if not isinstance(value, bool):
             words += [str(x) for x in (value if isinstance(value, tuple) else (value,))]
     return visible(shlex.join(words))
+
+
+def _command(content: Content) -> str:
+    """Return the command that made the runs: of folds, the one for all of them."""
+    config = content.runs.done[0].config
+    if len(content.runs.done) > 1:
+        config = replace(config, fold=TrainConfig.fold, out=content.runs.folder)
+    return command_of(config)
 
 
 def _curves(content: Content) -> list[Chart]:

@@ -128,13 +128,14 @@ def _open(folder: Path, name: str, say: Say, data: RunData | None = None) -> Don
     load_plugins(config.plugin)
     model, card = load_weights(folder / WEIGHTS)
     data = data or open_run_data(config, folder)
-    kept = folder / "answers-validation.npz"
-    validation = Answered.load(kept) if kept.exists() else None
-    kept = folder / "answers-test.npz"
+    final, kept = config.final_split, folder / "answers-validation.npz"
+    validation = Answered.load(kept) if kept.exists() and final != "validation" else None
+    kept = folder / f"answers-{final}.npz"
     if kept.exists():
         test = Answered.load(kept)
+        _check_pictures(test, data.test, config.data)
     else:
-        test = answered(model, data.test, config.final_split, say)
+        test = answered(model, data.test, final, say)
     checked = folder / "data.json"
     return DoneRun(
         name,
@@ -172,6 +173,18 @@ def answered(model: Model, stream: Stream, prefix: str, say: Say) -> Answered:
     said = answer(model, stream, progress=lambda n: say(f"answering, {n:,} of {num:,} pictures"))
     files, groups = names_of(stream, prefix)
     return Answered(stream.task, said.answers.numpy(), said.labels.numpy(), files, groups)
+
+
+def _check_pictures(test: Answered, stream: Stream, name: str) -> None:
+    """Raise a UserError if the pictures of a run are no longer those that it answered."""
+    there = names_of(stream, "")[0] if stream.split.files else test.files
+    gone = sorted({*test.files} - {*there})
+    if gone or len(test) != stream.num_samples:
+        such = f" ({gone[0]!a} is gone)" if gone else ""
+        raise UserError(
+            f"The pictures of {name} are others than when the run was made{such}; bring them back, "
+            "or train again."
+        )
 
 
 def names_of(stream: Stream, prefix: str) -> tuple[tuple[str, ...], tuple[str, ...]]:

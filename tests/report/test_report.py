@@ -4,6 +4,7 @@ import csv
 import json
 import re
 import shutil
+from dataclasses import replace
 from functools import partial
 from html import unescape
 from html.parser import HTMLParser
@@ -14,6 +15,7 @@ from strange import BREAK, EVIL, NOT_TEXT, SMALL
 
 from capsnet.data import Split, register_data
 from capsnet.data.streams.overlap import OverlapStream
+from capsnet.measures.answered import Answered
 from capsnet.report.render import command_of, visible
 from capsnet.report.runs import config_of
 from capsnet.report.writing import write_report
@@ -121,7 +123,7 @@ def test_an_old_run_is_answered_again(trained, cli, tmp_path):
     assert 100 * (1 - accuracy) == pytest.approx(result["error_percent"], abs=0.11)
     assert numbers["groups"] is None and numbers["data"]["in_shared_groups"] is None
     page = out.read_text(encoding="utf-8")
-    for sentence in ("No groups are known", "no result by group", "No pictures were held out"):
+    for sentence in ("No groups are known", "There is no result by group", "were held out"):
         assert sentence in page
     assert len(numbers["most_wrong"]) == len(numbers["least_sure"]) == 12
     assert len({x["truth"] for x in numbers["least_sure"]}) == 10  # balanced over the classes
@@ -223,6 +225,15 @@ def test_damaged_answers_are_one_sentence(strange_runs, cli, tmp_path):
     (runs / "fold1" / "answers-test.npz").write_bytes(b"nothing")
     done = cli("report", runs)
     assert done.status == 2 and done.out == "" and "cannot be read" in done.err
+
+
+def test_pictures_that_have_changed_are_one_sentence(strange_runs, cli, tmp_path):
+    runs = shutil.copytree(strange_runs, tmp_path / "runs")
+    path = runs / "fold2" / "answers-test.npz"
+    kept = Answered.load(path)
+    replace(kept, files=("no longer\nthere.png", *kept.files[1:])).save(path)
+    done = cli("report", runs)
+    assert done.status == 2 and "('no longer\\nthere.png' is gone)" in done.err
 
 
 def test_settings_come_back_as_they_were(tiny):
