@@ -65,7 +65,8 @@ def make_folds(folder: Path) -> Path:
             )
             train(config)
             keep_answers(config)
-    found = {"findings": [f"Two pictures of {EVIL} are nearly the same."], "bad files": 3}
+    sentence = f"Two pictures of {EVIL} are nearly the same."
+    found = {"findings": [{"weight": "warning", "sentence": sentence}]}
     (folder / "fold1" / "data.json").write_text(json.dumps(found), encoding="utf-8")
     return folder
 

@@ -110,7 +110,7 @@ def _counts(judged: Judged) -> list[int]:
 
 
 def _units(judged: Judged) -> dict[str, int]:
-    """Return of how many groups each share is a share."""
+    """Return on how many groups each score between 0 and 1 rests."""
     if not isinstance(judged.task, Labels):
         return {}
     groups = np.asarray(judged.groups, dtype=object)
@@ -119,15 +119,18 @@ def _units(judged: Judged) -> dict[str, int]:
         return len(set(groups[rows]))
 
     num_true = [num(judged.truth[:, k] > 0) for k in range(judged.truth.shape[1])]
+    num_others = [num(judged.truth[:, k] <= 0) for k in range(judged.truth.shape[1])]
     num_said = [num(judged.said[:, k] > 0) for k in range(judged.said.shape[1])]
     least = min((n for n in num_true if n), default=1)
     units = {"accuracy": judged.num_groups, "balanced_accuracy": least}
     for name in SCORES:
         if name.startswith("sensitivity"):
             units[name] = num_true[-1]
-    units["specificity"] = num_true[0]
+    units |= {"specificity": num_true[0], "auc": least, "average_precision": least, "f1": least}
     for k, (true, said) in enumerate(zip(num_true, num_said, strict=True)):
         units |= {f"recall/{k}": true, f"precision/{k}": said}
+        fewer = max(1, min(true, num_others[k]))
+        units |= {f"auc/{k}": fewer, f"average_precision/{k}": fewer}
     return units
 
 

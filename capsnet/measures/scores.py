@@ -16,16 +16,14 @@ class Score:
     title: str
     meaning: str
     higher_is_better: bool = True
-    is_share: bool = False  # so many of so many
 
 
 ALL = (
-    Score("accuracy", "Accuracy", "Share of answers that are right.", is_share=True),
+    Score("accuracy", "Accuracy", "Share of answers that are right."),
     Score(
         "balanced_accuracy",
         "Balanced accuracy",
         "Mean of the classes' recalls, so that a frequent class counts no more than a rare one.",
-        is_share=True,
     ),
     Score(
         "auc",
@@ -37,22 +35,20 @@ ALL = (
         "Average precision",
         "Area below the precision-recall curve; guessing gives the share of the class.",
     ),
-    Score("sensitivity", "Sensitivity", "Share of positives that are found.", is_share=True),
-    Score("specificity", "Specificity", "Share of negatives that are left alone.", is_share=True),
+    Score("sensitivity", "Sensitivity", "Share of positives that are found."),
+    Score("specificity", "Specificity", "Share of negatives that are left alone."),
     Score(
         "sensitivity_at_90",
         "Sensitivity at 90 % specificity",
         "Share of positives found where at most one negative in ten is called positive.",
-        is_share=True,
     ),
     Score(
         "sensitivity_at_95",
         "Sensitivity at 95 % specificity",
         "Share of positives found where at most one negative in twenty is called positive.",
-        is_share=True,
     ),
-    Score("recall", "Recall", "Share of the pictures of a class that are found.", is_share=True),
-    Score("precision", "Precision", "Share of a class's answers that are right.", is_share=True),
+    Score("recall", "Recall", "Share of the pictures of a class that are found."),
+    Score("precision", "Precision", "Share of a class's answers that are right."),
     Score("f1", "F1", "Balance of recall and precision, 2rp / (r + p), averaged over classes."),
     Score(
         "log_loss", "Log loss", "Mean of -log of the probability of what is true; 0 is best.", False

@@ -25,6 +25,23 @@ class SplitFacts:
 
 
 @dataclass(frozen=True)
+class Checked:
+    """What the check of the pictures said, over all runs; empty where there was none.
+
+    findings: the weight of each ("leak", "warning", …), and its sentence.
+    """
+
+    decided: tuple[str, ...] = ()
+    findings: tuple[tuple[str, str], ...] = ()
+    skipped: tuple[str, ...] = ()
+
+    @property
+    def leaks(self) -> tuple[str, ...]:
+        """The sentences that say that test pictures are known from training."""
+        return tuple(sentence for weight, sentence in self.findings if weight == "leak")
+
+
+@dataclass(frozen=True)
 class DataFacts:
     """The data of the runs; leaks are counted over all runs, the splits are those of the first."""
 
@@ -37,7 +54,7 @@ class DataFacts:
     shared_groups: tuple[str, ...]  # the first few of these
     copies: int  # of them, with the very pixels of a training picture
     copied: tuple[str, ...]  # the first few of these
-    checked: dict[str, Any]  # what the check of the data said
+    checked: "Checked"
 
     def to_json(self) -> dict[str, Any]:
         """Return all of it as plain JSON values."""
@@ -81,8 +98,20 @@ def data_facts(runs: Runs) -> DataFacts:
         _few(shared),
         len(copied),
         _few(copied),
-        first.checked,
+        checked_of([run.checked for run in runs.done]),
     )
+
+
+def checked_of(found: Sequence[dict[str, Any]]) -> Checked:
+    """Return what the checks of several runs, each a data.json, said; the same is said once."""
+    decided = [str(x) for each in found for x in each.get("decided", ())]
+    findings = [
+        (str(x.get("weight", "")), str(x.get("sentence", "")))
+        for each in found
+        for x in each.get("findings", ())
+    ]
+    skipped = [str(x) for each in found for x in each.get("skipped", ())]
+    return Checked(*(tuple(dict.fromkeys(x)) for x in (decided, findings, skipped)))  # type: ignore[arg-type]
 
 
 def _facts(name: str, stream: Stream) -> SplitFacts:

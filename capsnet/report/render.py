@@ -8,7 +8,6 @@ import hashlib
 import shlex
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -67,7 +66,6 @@ def render(content: Content, table: str) -> str:
         commands=[command_of(run.config) for run in content.runs.done],
         made_by=f"capsnet {capsnet.__version__}",
         link=_link(table),
-        checked=_sentences(content.facts.checked),
     )
 
 
@@ -185,14 +183,3 @@ def _link(table: str) -> str | None:
     if len(data) > LARGEST_LINK:
         return None
     return f"data:text/csv;charset=utf-8;base64,{base64.b64encode(data).decode('ascii')}"
-
-
-def _sentences(checked: dict[str, Any]) -> tuple[tuple[str, ...], tuple[tuple[str, str], ...]]:
-    """Return what the check of the data said: its sentences, and its single facts by name."""
-    told, facts = [], []
-    for name, value in checked.items():
-        if isinstance(value, str | int | float) and not isinstance(value, bool):
-            facts.append((name.replace("_", " "), str(value)))
-        elif isinstance(value, list) and value and all(isinstance(x, str) for x in value):
-            told += value if name in ("findings", "warnings", "notes", "sentences") else []
-    return tuple(told), tuple(facts)

@@ -111,6 +111,8 @@ def _worth(facts: DataFacts) -> tuple[bool, str]:
             f"Do not trust these numbers: {facts.copies:,} of {facts.num_tested:,} test pictures "
             "are also, pixel by pixel, in training; remove the copies and train again."
         )
+    if facts.checked.leaks:
+        return True, f"Do not trust these numbers: {facts.checked.leaks[0]}"
     if share is None:
         return False, (
             "No test picture is also in training, but no groups are known: if several pictures are "

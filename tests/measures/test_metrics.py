@@ -90,6 +90,7 @@ def test_perfect_answers(task):
         assert x.value == pytest.approx(best.get(name, 1), abs=1e-4), name
     if "accuracy" in metrics.scores:  # 12 groups without an error do not prove there is none
         assert metrics.scores["accuracy"].low == pytest.approx(0.025 ** (1 / 12))
+        assert metrics.scores["auc"].low < 0.9
 
 
 @pytest.mark.parametrize("task", TASKS.values(), ids=TASKS)

@@ -8,14 +8,14 @@ from capsnet.measures.comparing import Difference
 from capsnet.measures.metrics import Metrics
 from capsnet.measures.resampling import Estimate
 from capsnet.report.charts import Line, bar, fitting, lines, ticks_of
-from capsnet.report.facts import DataFacts
+from capsnet.report.facts import Checked, DataFacts, checked_of
 from capsnet.report.summary import Compared, signed, summarise
 from capsnet.tasks import OneLabel
 
 TASK = OneLabel(("a", "b"))
 SCORES = {"auc": Estimate(0.8, 0.7, 0.9), "accuracy": None}
 METRICS = Metrics("picture", 90, 30, 1000, SCORES, (), ())
-CLEAN = DataFacts("x", "grey", ("a", "b"), (), 90, 0, (), 0, (), {})
+CLEAN = DataFacts("x", "grey", ("a", "b"), (), 90, 0, (), 0, (), Checked())
 
 
 def against(title, theirs, low, high):
@@ -59,6 +59,14 @@ def test_the_last_sentence_warns():
     assert leaks and "3 of 90" in told
     leaks, told = last(in_shared_groups=None)
     assert not leaks and "no groups are known" in told
+
+
+def test_what_the_check_of_the_data_found_is_said_once():
+    found = {"decided": ["Pad."], "findings": [{"weight": "leak", "sentence": "Near copies."}]}
+    checked = checked_of([found, found, {"skipped": ["a.png is empty."]}])
+    assert checked == Checked(("Pad.",), (("leak", "Near copies."),), ("a.png is empty.",))
+    summary = summarise(TASK, "The network", METRICS, [EQUAL], replace(CLEAN, checked=checked))
+    assert summary.leaks and summary.sentences[2].endswith("Near copies.")
 
 
 def test_numbers_have_a_sign():
