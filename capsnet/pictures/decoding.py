@@ -1,9 +1,9 @@
-"""One file as pixels: any of the formats below, any depth, upright, made square by stated rules.
+"""One file decoded: any of the formats below, any depth, turned upright.
 
 PNG, JPEG, BMP, GIF, TIFF, WebP; HEIC, DICOM and NIfTI with their extras; .npy as [H, W] or
-[H, W, C]. Transparent parts become black. Scaling is bilinear over the area of each new pixel.
+[H, W, C].
 
-pixels, form = read_square("scan.png", size=32, channels=1, fit="pad")
+form, picture = decode("scan.png"); form.bits
 """
 
 import os
@@ -12,12 +12,11 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import numpy as np
 
 from capsnet.errors import MissingExtra, UserError, needs
-from capsnet.pictures.reading import Fit
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -63,26 +62,10 @@ def is_picture(name: str) -> bool:
     return name.lower().endswith(SUFFIXES)
 
 
-def read_square(path: str, size: int, channels: int, fit: Fit = "pad") -> tuple[np.ndarray, Form]:
-    """Return a file as [channels, size, size], uint8 or, of more than 8 bits, float32; its form.
-
-    Grey is shown in all channels, colour in one as its brightness.
-    """
-    form, values = _load(path, size)
-    if isinstance(values, np.ndarray):  # [H, W, C] of any depth
-        return _square_array(path, values, size, channels, fit), form
-    picture = flatten(values, channels)
-    square = _square(picture, size, fit)
-    pixels = np.asarray(square)
-    if channels != 1:
-        return np.ascontiguousarray(pixels.transpose(2, 0, 1)), form
-    return pixels[None], form
-
-
 def read_form(path: str) -> Form:
     """Return what a file holds, from its header alone where it has one."""
     if not path.lower().endswith(tuple(FORMATS)):
-        return _load(path, 1)[0]
+        return decode(path)[0]
     with opened(path) as picture:
         return _form(picture)
 
@@ -100,7 +83,7 @@ def num_slices(path: str) -> int:
 
 
 @contextmanager
-def opened(path: str | Path) -> Iterator["Image"]:
+def opened(path: str | Path | BinaryIO) -> Iterator["Image"]:
     """Open a picture file to read it in the block; anything else is an error that names it."""
     from PIL import Image
 
@@ -119,18 +102,6 @@ def opened(path: str | Path) -> Iterator["Image"]:
             yield picture
 
 
-def flatten(picture: "Image", channels: int, background: int = 0) -> "Image":
-    """Return a picture of 8 bits as grey (1) or colour (3), with no transparency."""
-    from PIL import Image
-
-    if picture.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in picture.info:
-        picture = picture.convert("RGBA")
-        ground = Image.new("RGBA", picture.size, (background,) * 3 + (255,))
-        picture = Image.alpha_composite(ground, picture)
-    mode = "L" if channels == 1 else "RGB"
-    return picture if picture.mode == mode else picture.convert(mode)
-
-
 def upright(picture: "Image") -> "Image":
     """Return a picture turned as its camera was held."""
     from PIL import ImageOps
@@ -141,8 +112,16 @@ def upright(picture: "Image") -> "Image":
     return picture
 
 
-def _load(path: str, size: int) -> tuple[Form, "Image | np.ndarray"]:
-    """Return the form of a file, and its picture or, where it is none of 8 bits, its values."""
+def decode(
+    source: str | Path | BinaryIO, size: int | None = None
+) -> tuple[Form, "Image | np.ndarray"]:
+    """Return the form of a file, and its picture or, where it is none of 8 bits, its values.
+
+    Values are [H, W, C]. size: the side that is wanted, if a large JPEG may be decoded smaller.
+    """
+    if not isinstance(source, str | Path):
+        return _picture(source, size)
+    path = str(source)
     file, _, number = path.rpartition(SLICE) if SLICE in os.path.basename(path) else (path, "", "")
     if file.lower().endswith(NIFTI) and number.isdecimal():
         return _of_values(path, _nifti(file, int(number)))
@@ -154,14 +133,21 @@ def _load(path: str, size: int) -> tuple[Form, "Image | np.ndarray"]:
         return _of_values(path, _dicom(path))
     if lower.endswith(NIFTI):
         return _of_values(path, _nifti(path, 0))
-    with opened(path) as picture:
-        if picture.format == "JPEG":
+    return _picture(path, size)
+
+
+def _picture(source: str | BinaryIO, size: int | None) -> tuple[Form, "Image | np.ndarray"]:
+    with opened(source) as picture:
+        if picture.format == "JPEG" and size is not None:
             picture.draft(None, (FINE * size, FINE * size))
         form = _form(picture)
         picture.load()
         turned = upright(picture)
         if turned.mode.startswith(("I", "F")):
-            return form, np.asarray(turned).astype(np.float32)[:, :, None]
+            values = np.asarray(turned).astype(np.float32)
+            if (clear := picture.info.get("transparency")) is not None:
+                values = np.where(values == clear, 0, values)
+            return form, values[:, :, None]
         turned.info = picture.info
         return form, turned  # loaded, it outlives its file
 
@@ -240,7 +226,7 @@ def _require_file(path: str) -> None:
 
 
 @contextmanager
-def _mistakes(path: str | Path) -> Iterator[None]:
+def _mistakes(path: str | Path | BinaryIO) -> Iterator[None]:
     """Turn whatever a damaged file makes a library raise into a sentence that names the file."""
     from PIL import Image
 
@@ -266,48 +252,3 @@ def _mistakes(path: str | Path) -> Iterator[None]:
         raise BadPicture(
             f"{shown} is not a readable picture ({reason}); mend or remove it."
         ) from None
-
-
-def _square(picture: "Image", size: int, fit: Fit) -> "Image":
-    """Return a picture of size×size, of whatever mode it is."""
-    from PIL import Image
-
-    width, height = picture.size
-    box: tuple[float, float, float, float] | None = None
-    if fit == "pad":
-        scale = size / max(width, height)
-        target = (max(1, round(width * scale)), max(1, round(height * scale)))
-    else:
-        target = (size, size)
-        if fit == "crop":
-            side = min(width, height)
-            left, top = (width - side) / 2, (height - side) / 2
-            box = (left, top, left + side, top + side)
-    if box is not None or target != picture.size:
-        picture = picture.resize(target, Image.Resampling.BILINEAR, box)
-    if picture.size == (size, size):
-        return picture
-    square = Image.new(picture.mode, (size, size))
-    square.paste(picture, ((size - picture.width) // 2, (size - picture.height) // 2))
-    return square
-
-
-def _square_array(path: str, values: np.ndarray, size: int, channels: int, fit: Fit) -> np.ndarray:
-    """Return values [H, W, C] as [channels, size, size]; bytes stay bytes."""
-    from PIL import Image
-
-    has = values.shape[2]
-    if has == 3 and channels == 1:
-        values = values @ np.array([0.299, 0.587, 0.114], dtype=np.float32)
-        values = values[:, :, None]
-    elif has == 1 and channels > 1:
-        values = values.repeat(channels, axis=2)
-    elif has != channels:
-        raise BadPicture(f"{path} has {has} channels, not {channels}; all pictures must be alike.")
-    is_bytes = values.dtype == np.uint8
-    planes = [
-        np.asarray(_square(Image.fromarray(values[:, :, c].astype(np.float32)), size, fit))
-        for c in range(channels)
-    ]
-    out = np.stack(planes)
-    return out.round().clip(0, 255).astype(np.uint8) if is_bytes else out

@@ -26,6 +26,7 @@ from capsnet.files import cache_folder, locked
 from capsnet.pictures.decoding import SLICE, Form, read_form
 from capsnet.pictures.layout import Layout, Listing
 from capsnet.pictures.reading import DEEP_WHITE, Reading
+from capsnet.pictures.squares import in_window
 from capsnet.pictures.worker import Job, Told, read_row
 
 VERSION = 1  # of what is kept; another one is read anew
@@ -245,20 +246,18 @@ def _finish(told: list[Told], job: Job, channels: int | None, layout: Layout, wo
             raise UserError("All values of all pictures are the same; give others, or --window.")
     elif layout.window is not None:
         raise UserError("These pictures have 8 bits, which need no window; leave --window out.")
+    reading = Reading(job.size, kept, layout.fit, window)
     shape = (len(rows), kept, job.size, job.size)
     kind = np.int16 if job.deep else np.uint8
     images = np.lib.format.open_memmap(work / "images.npy", "w+", kind, shape)
     for start in range(0, len(rows), SLICES):
         part = raw[rows[start : start + SLICES], :kept]
         if window is not None:
-            low, high = window
-            part = ((part - low) / (high - low)).clip(0, 1) * DEEP_WHITE
-            part = part.round()
+            part = (in_window(part, reading) * DEEP_WHITE).round()
         images[start : start + SLICES] = part
     images.flush()
     del raw, images
     Path(job.out).unlink()
-    reading = Reading(job.size, kept, layout.fit, window)
     facts = {
         "rows": rows,
         "forms": forms,

@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from capsnet.pictures.decoding import BadPicture, Form, read_square
+from capsnet.pictures.decoding import BadPicture, Form
 from capsnet.pictures.reading import Fit
+from capsnet.pictures.squares import read_square
 
 TOLD = 50  # pictures between two words on how far it is
 

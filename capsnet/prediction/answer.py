@@ -56,22 +56,29 @@ class Prediction:
         return "\n".join(lines)
 
 
-def decided(task: Task, calibration: Calibration | None, answers: Tensor) -> tuple[Tensor, str]:
-    """Return answers [J] to one image as probabilities if that is known, and what they say."""
-    if calibration is None:
-        return answers, task.decide(answers)
-    shown = calibration.probabilities(task, answers[None])[0]
-    return shown, calibration.decide(task, shown)
+def decided(
+    task: Task, calibration: Calibration | None, answers: Tensor
+) -> tuple[list[list[float]], list[str]]:
+    """Return answers [N, J] as probabilities if that is known, and what each row of them says."""
+    rule = calibration or Calibration()
+    shown = answers if calibration is None else calibration.probabilities(task, answers)
+    if isinstance(task, OneLabel):  # all at once: there may be many
+        said = [task.names[k] for k in rule.chosen(task, shown).tolist()]
+    elif calibration is None:
+        said = [task.decide(row) for row in shown]
+    else:
+        said = [calibration.decide(task, row) for row in shown]
+    return shown.tolist(), said
 
 
-def confidence(task: Task, probabilities: Tensor, said: str) -> float | None:
-    """Return how probable what was said of one image is, of probabilities [J]."""
+def confidence(task: Task, probabilities: Sequence[float], said: str) -> float | None:
+    """Return how probable what was said of one image is, of J probabilities."""
     if isinstance(task, OneLabel):
-        return float(probabilities[task.names.index(said)])
+        return probabilities[task.names.index(said)]
     if isinstance(task, Pairs):
-        return float(probabilities.topk(2).values[1])
+        return sorted(probabilities)[-2]
     if isinstance(task, SeveralLabels):  # of the class that is the least sure to be there or not
-        return float(probabilities.maximum(1 - probabilities).min())
+        return min(max(p, 1 - p) for p in probabilities)
     return None
 
 

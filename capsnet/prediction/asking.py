@@ -7,6 +7,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import islice
 from pathlib import Path
 
 import torch
@@ -22,7 +23,8 @@ from capsnet.tasks import Labels
 from capsnet.training.device import pick_device
 
 BATCH_SIZE = 64
-AHEAD = 4  # batches that are read while one is answered
+PART = 16  # files that a thread reads at a time
+AHEAD = 16  # parts that are read while a batch is answered
 OnBad = Callable[[Path, UserError], None]
 
 
@@ -86,6 +88,9 @@ def predict(
             output = model(images)
             errors = drawing_errors(model, images, output)
             answers = output.answers.cpu()
+            shown, decisions = decided(task, calibration, answers)
+            plain = answers.tolist()
+            misses = [None] * len(rows) if errors is None else errors.tolist()
             for n, row in enumerate(rows):
                 drawn = saw = None
                 if reconstruct is not None and drawn_in is not None and artist is not None:
@@ -94,17 +99,15 @@ def predict(
                 if save_input is not None and seen_in is not None:
                     saw = save_input / f"{names[row]}-input.png"
                     write_png(seen[n].pixels, seen_in / saw.name)
-                shown, decision = decided(task, calibration, answers[n])
-                error = None if errors is None else float(errors[n])
                 said.append(
                     Prediction(
                         paths[row],
-                        decision,
-                        dict(zip(task.names, shown.tolist(), strict=True)),
+                        decisions[n],
+                        dict(zip(task.names, shown[n], strict=True)),
                         isinstance(task, Labels),
                         drawn,
-                        confidence(task, shown, decision),
-                        doubts(model, answers[n], error, reference, seen[n].doubts),
+                        confidence(task, shown[n], decisions[n]),
+                        doubts(model, plain[n], misses[n], reference, seen[n].doubts),
                         saw,
                         calibration is not None,
                     )
@@ -121,29 +124,43 @@ def read_batches(
 
     Pillow decodes and scales without Python's lock, so that threads use all cores.
     """
+    rows: list[int] = []
+    seen: list[Seen] = []
+    for row, result in enumerate(read_ahead(paths, look)):
+        if isinstance(result, Seen):
+            rows.append(row)
+            seen.append(result)
+        elif on_bad is None:
+            raise result
+        else:
+            on_bad(paths[row], result)
+        if len(rows) == BATCH_SIZE:
+            yield rows, seen
+            rows, seen = [], []
+    if rows:
+        yield rows, seen
+
+
+def read_ahead(paths: Sequence[Path], look: Look) -> Iterator[Seen | UserError]:
+    """Yield what was seen of each file, or why it cannot be read, in order."""
+
+    def read(part: Sequence[Path]) -> list[Seen | UserError]:
+        found: list[Seen | UserError] = []
+        for path in part:
+            try:
+                found.append(look(path))
+            except UserError as error:
+                found.append(error)
+        return found
+
+    parts = [paths[start : start + PART] for start in range(0, len(paths), PART)]
+    coming = iter(parts)
+    waiting: deque[Future[list[Seen | UserError]]] = deque()
     with ThreadPoolExecutor(max(2, os.cpu_count() or 1), "reading") as pool:
-        waiting: deque[tuple[int, Future[Seen]]] = deque()
-        rows: list[int] = []
-        seen: list[Seen] = []
-        coming = iter(enumerate(paths))
         try:
-            while True:
-                while len(waiting) < AHEAD * BATCH_SIZE and (new := next(coming, None)):
-                    waiting.append((new[0], pool.submit(look, new[1])))
-                if not waiting:
-                    break
-                row, future = waiting.popleft()
-                try:
-                    seen.append(future.result())
-                    rows.append(row)
-                except UserError as error:
-                    if on_bad is None:
-                        raise
-                    on_bad(paths[row], error)
-                if len(rows) == BATCH_SIZE:
-                    yield rows, seen
-                    rows, seen = [], []
-            if rows:
-                yield rows, seen
+            waiting.extend(pool.submit(read, part) for part in islice(coming, AHEAD))
+            while waiting:
+                yield from waiting.popleft().result()
+                waiting.extend(pool.submit(read, part) for part in islice(coming, 1))
         finally:
             pool.shutdown(cancel_futures=True)

@@ -3,7 +3,6 @@
 look = Look.of(model, card); seen = look("seven.jpg"); seen.pixels, seen.doubts
 """
 
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,13 +15,14 @@ from torch import Tensor
 
 from capsnet.data import read_image
 from capsnet.data.registry import shows_digits
-from capsnet.data.sets.pictures import centre_ink, fit_square, flatten, open_picture
 from capsnet.errors import UserError
 from capsnet.models import Model
 from capsnet.models.weights import Card
-from capsnet.pictures.decoding import SUFFIXES
+from capsnet.pictures.decoding import SUFFIXES, decode
+from capsnet.pictures.finding import walk
 from capsnet.pictures.ink import Blank, find_ink, is_clean
 from capsnet.pictures.reading import BYTE_WHITE, Reading
+from capsnet.pictures.squares import as_picture, centre_ink, flatten, in_window, read_square
 from capsnet.prediction.trust import BLANK
 
 MOST_OUTSIDE = 0.05  # of the pixels may be beyond the window of training
@@ -66,52 +66,48 @@ class Look:
 
     def __call__(self, path: Path | str | BinaryIO) -> Seen:
         """Read one file; a UserError names it if that is not possible."""
-        size, channels = self.reading.size, self.reading.channels
         if self.ink:
             return self._ink(path)
-        if self.invert or self.centre or (self.reading.window is None and self._pads):
-            image = read_image(path, size, channels, self.invert, self.centre)  # type: ignore[arg-type]
+        if self.invert or self.centre:
+            size, channels = self.reading.size, self.reading.channels
+            image = read_image(path, size, channels, self.invert, self.centre)
             return Seen(image.float() / BYTE_WHITE)
-        return self._windowed(path)
-
-    @property
-    def _pads(self) -> bool:
-        return self.reading.fit == "pad"
+        return self._as_trained(path)
 
     def _ink(self, path: Path | str | BinaryIO) -> Seen:
         """Find the ink and place it as MNIST's is; what is so already stays as it is."""
         size, channels = self.reading.size, self.reading.channels
-        picture = open_picture(path)  # type: ignore[arg-type]
+        picture = as_picture(decode(path)[1])
         grey = np.asarray(flatten(picture, 1, ground_of(picture)))
         if grey.shape == (size, size):
             for own in (grey, BYTE_WHITE - grey):
                 if is_clean(own):
-                    return Seen(_spread(torch.from_numpy(own.copy())[None], channels))
+                    return Seen(_spread(own[None], channels))
         try:
-            ink = find_ink(grey)
-            placed = centre_ink(Image.fromarray(ink), size, path)  # type: ignore[arg-type]
+            placed = centre_ink(Image.fromarray(find_ink(grey)), size, path)
         except Blank:
             return Seen(torch.zeros(channels, size, size), (BLANK,))
         return Seen(_spread(placed, channels))
 
-    def _windowed(self, path: Path | str | BinaryIO) -> Seen:
-        """Bring levels of any depth to [0, 1] by the window, and to the size by the fit."""
+    def _as_trained(self, path: Path | str | BinaryIO) -> Seen:
+        """Read a file by the rules that training pictures were read by."""
         reading = self.reading
-        picture = open_picture(path)  # type: ignore[arg-type]
-        deep = picture.mode.startswith(("I", "F")) and reading.channels == 1
-        levels = np.asarray(picture if deep else flatten(picture, reading.channels, 0), np.float32)
-        low, high = reading.window or (0.0, float(BYTE_WHITE))
-        outside = float(np.mean((levels < low) | (levels > high)))
-        scaled = np.clip((levels - low) / (high - low), 0, 1)
-        planes = scaled[None] if scaled.ndim == 2 else scaled.transpose(2, 0, 1)
-        pixels = np.stack([fit_square(x, reading.size, reading.fit) for x in planes])
-        odd = []
-        if outside > MOST_OUTSIDE:
-            odd.append(
-                f"{100 * outside:.0f} % of its pixels are darker or brighter than the black "
-                f"({low:g}) and white ({high:g}) of training"
+        values, form = read_square(path, reading.size, reading.channels, reading.fit)
+        if reading.window is None and form.bits > 8 and values.dtype != np.uint8:
+            raise UserError(
+                f"{path} has {form.bits} bits for a value, the model was trained on 8; bring it to "
+                "8 bits, which says what is black and what is white."
             )
-        return Seen(torch.from_numpy(pixels), tuple(odd))
+        odd = []
+        if reading.window is not None:
+            low, high = reading.window
+            outside = float(np.mean((values < low) | (values > high)))
+            if outside > MOST_OUTSIDE:
+                odd.append(
+                    f"{100 * outside:.0f} % of its pixels are darker or brighter than the black "
+                    f"({low:g}) and white ({high:g}) of training"
+                )
+        return Seen(torch.from_numpy(in_window(values, reading)), tuple(odd))
 
 
 def reads_ink(card: Card) -> bool:
@@ -129,9 +125,9 @@ def ground_of(picture: Image.Image) -> int:
     return BYTE_WHITE if mean < BYTE_WHITE / 2 else 0
 
 
-def _spread(image: Tensor, channels: int) -> Tensor:
+def _spread(image: np.ndarray, channels: int) -> Tensor:
     """Return grey bytes [1, H, W] as pixels [C, H, W] in [0, 1]."""
-    return image.expand(channels, -1, -1).float() / BYTE_WHITE
+    return torch.from_numpy(image.copy()).expand(channels, -1, -1).float() / BYTE_WHITE
 
 
 def pictures_in(places: Iterable[Path | str]) -> list[Path]:
@@ -141,27 +137,9 @@ def pictures_in(places: Iterable[Path | str]) -> list[Path]:
         if not place.is_dir():
             found.append(place)
             continue
-        below = _below(place)
+        below = [place / name for name in walk(place)[0]]
         if not below:
             kinds = ", ".join(x[1:] for x in SUFFIXES)
             raise UserError(f"{place} holds no pictures ({kinds}); give another folder or files.")
         found += below
-    return found
-
-
-def _below(root: Path) -> list[Path]:
-    """Return the pictures below a folder; links are followed, but into no folder twice."""
-    found, entered = [], set()
-    for place, folders, names in os.walk(root, followlinks=True):
-        where = os.stat(place)
-        if (where.st_dev, where.st_ino) in entered:
-            folders.clear()
-            continue
-        entered.add((where.st_dev, where.st_ino))
-        folders[:] = sorted(x for x in folders if not x.startswith("."))
-        found += [
-            Path(place, name)
-            for name in sorted(names)
-            if name.lower().endswith(SUFFIXES) and not name.startswith(".")
-        ]
     return found

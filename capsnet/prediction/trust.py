@@ -77,7 +77,7 @@ def find_reference(model: Model, card: Card, shows_digits: bool) -> Reference | 
 
 def doubts(
     model: Model,
-    answers: Tensor,
+    answers: Sequence[float],
     error: float | None = None,
     reference: Reference | None = None,
     seen: Sequence[str] = (),
@@ -92,16 +92,15 @@ def doubts(
     task = model.task
     if isinstance(task, OneLabel | Pairs):
         num = 1 if isinstance(task, OneLabel) else 2
-        sizes, order = answers.sort(descending=True)
-        names = [f"“{task.names[k]}”" for k in order.tolist()]
-        what = "probability" if model.traced is None else "length"
-        if (last := float(sizes[num - 1])) < SURE:
-            found.append(f"{names[num - 1]} is not sure, with a {what} of only {last:.2f}")
-        if len(sizes) > num:
-            first, second = sizes[num - 1 : num + 1].tolist()
-            if second >= LONG or first - second < CLOSE:
+        ranked = sorted(zip(answers, task.names, strict=True), key=lambda one: -one[0])
+        last, name = ranked[num - 1]
+        if last < SURE:
+            found.append(f"“{name}” is not sure, with a {_kind(model)} of only {last:.2f}")
+        if len(ranked) > num:
+            next_, other = ranked[num]
+            if next_ >= LONG or last - next_ < CLOSE < next_:
                 found.append(
-                    f"it may be {names[num]} as well: {what} {second:.2f} beside {first:.2f}"
+                    f"it may be “{other}” as well: {_kind(model)} {next_:.2f} beside {last:.2f}"
                 )
     if error is not None and reference is not None and error > STRANGE * reference.drawing_error:
         found.append(
@@ -110,3 +109,8 @@ def doubts(
             f"{100 * reference.drawing_error:.0f} % is usual"
         )
     return tuple(found)
+
+
+def _kind(model: Model) -> str:
+    """Return what the answers of a model are."""
+    return "probability" if model.traced is None else "length"

@@ -29,8 +29,8 @@ def analyse(net: Net, pixels: Tensor, num_drawn: int) -> Analysis:
     empty = (BLANK,) if pixels.min() == pixels.max() else ()
     return Analysis(
         image=pack_pixels(pixels),
-        said=decided(net.model.task, net.card.calibration, output.answers[0])[1],
-        doubts=list(doubts(net.model, output.answers[0], error, net.reference, empty)),
+        said=decided(net.model.task, net.card.calibration, output.answers)[1][0],
+        doubts=list(doubts(net.model, output.answers[0].tolist(), error, net.reference, empty)),
         lengths=lengths.tolist(),
         v=v[0].tolist(),
         u=pack_floats(norm(u[0])),

@@ -74,9 +74,9 @@ def find_mistakes(net: Net, samples: Samples | None) -> Mistakes | None:
     rule = net.card.calibration or Calibration()
     chosen = rule.chosen(task, rule.probabilities(task, answers))
     misses = (chosen != labels).reshape(len(answered), -1).any(dim=1)
+    shown, said = decided(task, net.card.calibration, answers)
     wrong = []
     for n in misses.nonzero().flatten().tolist():
         if (row := rows.get(answered.files[n])) is not None:
-            shown, said = decided(task, net.card.calibration, answers[n])
-            wrong.append(Wrong(row, said, confidence(task, shown, said) or 0.0))
+            wrong.append(Wrong(row, said[n], confidence(task, shown[n], said[n]) or 0.0))
     return Mistakes(samples, wrong)

@@ -8,8 +8,8 @@ from PIL import Image
 
 from capsnet.data import read_image
 from capsnet.data.sets.digits import load_digits
-from capsnet.data.sets.pictures import picture_form
 from capsnet.errors import UserError
+from capsnet.pictures.decoding import read_form
 
 
 def save(path, pixels, mode=None):
@@ -140,7 +140,7 @@ def test_picture_bombs_are_refused_unopened(tmp_path, side):
     with pytest.raises(UserError, match="pixels"):
         read_image(bomb, 28, 1)
     with pytest.raises(UserError, match="more than 64,000,000 pixels; make it smaller"):
-        picture_form(bomb)
+        read_form(str(bomb))
 
 
 def test_only_grey_and_colour_exist(tmp_path):

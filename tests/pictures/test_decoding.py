@@ -5,7 +5,8 @@ import pytest
 from making import noise
 from PIL import Image
 
-from capsnet.pictures.decoding import BadPicture, num_slices, read_form, read_square
+from capsnet.pictures.decoding import BadPicture, num_slices, read_form
+from capsnet.pictures.squares import read_square
 
 
 @pytest.mark.parametrize("suffix", ["png", "bmp", "gif", "tiff", "webp", "jpg", "heic"])

@@ -115,7 +115,11 @@ function drawNames(middles) {
   if (card.classes.length > 20) return;
   byId("flow").append(
     ...middles.map((middle, j) =>
-      svg("text", { x: 89, y: middle, class: colour(j) }, card.classes[j].slice(0, 3)),
+      svg(
+        "text",
+        { x: 89, y: middle, class: colour(j), "data-tip": card.classes[j] },
+        card.classes[j].slice(0, 3),
+      ),
     ),
   );
 }
