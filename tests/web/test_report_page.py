@@ -63,6 +63,15 @@ def test_the_report_fits_and_is_accessible(read, page_file, width, theme):
     assert nodes == [], json.dumps(nodes, indent=1)
 
 
+def test_paper_shows_whole_tables_in_dark_on_white(read, page_file):
+    page = read(page_file, 700, "dark")  # as wide as A4 between its margins
+    page.emulate_media(media="print")
+    cut = "[...document.querySelectorAll('#results .scroll, #baselines .scroll')].filter((x) => "
+    assert page.evaluate(f"{cut} x.scrollWidth > x.clientWidth + 1).length") == 0
+    assert page.evaluate("getComputedStyle(document.body).color") == "rgb(28, 30, 35)"
+    assert not page.locator("nav").is_visible()
+
+
 def test_names_are_shown_and_the_table_comes_out_of_the_page(read, page_file):
     page = read(page_file, 1600, "light")
     assert page.locator("#confusion tbody th").all_inner_texts() == ["well", EVIL]
