@@ -3,7 +3,7 @@
 python examples/own_pictures.py scans
 capsnet data check scans --class-from 1 --group-from 2 --image-size 28
 capsnet train --data scans --class-from 1 --group-from 2 --image-size 28 --model capsnet_small \
-    --folds 3 --epochs 15 --out runs/scans
+    --folds 3 --epochs 40 --out runs/scans
 capsnet report runs/scans
 
 The 1,797 digits were written by 13 people one after the other; who wrote which is not told, so

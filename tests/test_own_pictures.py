@@ -100,3 +100,13 @@ def test_pictures_that_changed_are_not_resumed(cli, runs, scans):
         assert done.status == 2 and "others than when the run" in done.err
     finally:
         after.rename(before)
+
+
+def test_other_pictures_are_all_tested(cli, runs, scans, tmp_path):
+    other = tmp_path / "new"
+    for path in (p for p in scans.rglob("*.png") if p.parent.name in ("part01", "part02")):
+        place = other / path.relative_to(scans)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(path.read_bytes())
+    done = cli("evaluate", "--weights", str(runs / "fold1"), "--data", str(other), "--json")
+    assert json.loads(done.out)["num_images"] == len(list(other.rglob("*.png")))

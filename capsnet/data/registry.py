@@ -257,6 +257,7 @@ def open_data(
     seed: int = 0,
     layout: Layout | None = None,
     fold: tuple[int, int] | None = None,
+    parted: bool = True,
     own: Own | None = None,
 ) -> Stream:
     """Return a stream of a data set's split on `device`.
@@ -291,7 +292,7 @@ def open_data(
     if entry.own:
         assert folder is not None
         settings = (layout, image_size, channels, holdout, seed, fold)
-        own = own or open_own(Path(folder), *settings)
+        own = own or open_own(Path(folder), *settings, parted=parted)
         return entry.stream(own.split(split).to(device), ask)
     if layout is not None and layout != Layout():
         raise UserError(

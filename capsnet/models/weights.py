@@ -93,7 +93,7 @@ class Card:
         """Return what `open_data` takes to show data as the run would have had it.
 
         The seed that chose images, and of the user's own pictures all that was said of them; if
-        they are the run's, also their split.
+        they are the run's, also their split; others are all for testing.
         """
         if self.reading is None:
             return {"seed": self.data_seed}
@@ -102,7 +102,8 @@ class Card:
         layout = Layout(**said)
         layout = replace(layout, fit=self.reading.fit, window=self.reading.window)
         if data != self.data:
-            return {"seed": self.data_seed, "layout": replace(layout, split_from=None)}
+            layout = replace(layout, split_from=None)
+            return {"seed": self.data_seed, "layout": layout, "parted": False}
         if self.folder is not None and (self.folder / SPLIT_FILE).exists():
             layout = replace(layout, split_from=str(self.folder / SPLIT_FILE), allow_leak=True)
         fold = (config["fold"], config["folds"]) if config.get("folds") else None

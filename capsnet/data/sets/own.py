@@ -108,11 +108,13 @@ def open_own(
     seed: int = 0,
     fold: tuple[int, int] | None = None,
     progress: Progress | None = None,
+    parted: bool = True,
 ) -> Own:
     """List, read and part the pictures of a folder or table.
 
     A split made by hand in which training knows test pictures is refused unless the layout allows
-    it; in one made here groups and pictures that are alike stay together.
+    it; in one made here groups and pictures that are alike stay together. Pictures that are not to
+    be parted are all for testing, unless they are parted already.
     """
     layout = layout or Layout()
     if size is not None and not 1 <= size <= MAX_SIZE:
@@ -121,7 +123,10 @@ def open_own(
     stored = read_pictures(listing, size, channels, layout, progress)
     listing = stored.listing
     alike = _alike(stored)
-    splits = part(listing, group_rows(listing, alike), holdout, seed, fold)
+    if parted or listing.splits:
+        splits = part(listing, group_rows(listing, alike), holdout, seed, fold)
+    else:
+        splits = ("test",) * len(listing)
     _require_all_classes(listing, splits)
     own = Own(stored, splits, alike)
     if listing.splits and not layout.allow_leak and own.check.leaks:
