@@ -17,14 +17,16 @@ from torch import Tensor
 from capsnet.data import read_image
 from capsnet.data.registry import shows_digits
 from capsnet.data.sets.folders import SUFFIXES
-from capsnet.data.sets.pictures import centre_ink, fit_square, flatten, open_picture
+from capsnet.data.sets.pictures import INK_FRACTION, centre_ink, fit_square, flatten, open_picture
 from capsnet.errors import UserError
 from capsnet.models import Model
 from capsnet.models.weights import Card
 from capsnet.pictures.ink import Blank, find_ink, is_clean
 from capsnet.pictures.reading import BYTE_WHITE, Reading
 from capsnet.prediction.trust import BLANK
+from capsnet.tasks import Pairs
 
+PAIR_FRACTION = 24 / 36  # of the square: two digits of 20 px that are moved apart, as in training
 MOST_OUTSIDE = 0.05  # of the pixels may be beyond the window of training
 
 
@@ -48,6 +50,7 @@ class Look:
     ink: bool = False
     invert: bool = False
     centre: bool = False
+    share: float = INK_FRACTION  # of the square that ink fills
 
     @classmethod
     def of(
@@ -62,7 +65,8 @@ class Look:
         channels, size, _ = model.image_shape
         reading = card.reading or Reading(size, channels)
         ink = reads_ink(card) and not (as_is or invert or centre)
-        return cls(reading, ink, invert, centre)
+        share = PAIR_FRACTION if isinstance(model.task, Pairs) else INK_FRACTION
+        return cls(reading, ink, invert, centre, share)
 
     def __call__(self, path: Path | str | BinaryIO) -> Seen:
         """Read one file; a UserError names it if that is not possible."""
@@ -89,7 +93,7 @@ class Look:
                     return Seen(_spread(torch.from_numpy(own.copy())[None], channels))
         try:
             ink = find_ink(grey)
-            placed = centre_ink(Image.fromarray(ink), size, path)  # type: ignore[arg-type]
+            placed = centre_ink(Image.fromarray(ink), size, path, self.share)  # type: ignore[arg-type]
         except Blank:
             return Seen(torch.zeros(channels, size, size), (BLANK,))
         return Seen(_spread(placed, channels))

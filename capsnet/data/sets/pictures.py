@@ -145,8 +145,10 @@ def _paste(picture: "Image", size: int, corner: tuple[int, int] | None) -> Tenso
     return pixels[None] if pixels.ndim == 2 else pixels.permute(2, 0, 1).contiguous()
 
 
-def centre_ink(picture: "Image", size: int, path: str | Path) -> Tensor:
-    """Fit the box of the ink into 20/28 of the square, its centre of mass in the middle."""
+def centre_ink(
+    picture: "Image", size: int, path: str | Path, share: float = INK_FRACTION
+) -> Tensor:
+    """Fit the box of the ink into a share of the square, its centre of mass in the middle."""
     grey = np.asarray(picture.convert("L"), dtype=np.float64)
     grey = grey - grey.min()
     blank = UserError(f"{path} is blank: there is nothing to centre; give another picture.")
@@ -155,7 +157,7 @@ def centre_ink(picture: "Image", size: int, path: str | Path) -> Tensor:
     ink = grey > INK_LEVEL * grey.max()
     rows, cols = np.flatnonzero(ink.any(1)), np.flatnonzero(ink.any(0))
     box = picture.crop((int(cols[0]), int(rows[0]), int(cols[-1]) + 1, int(rows[-1]) + 1))
-    side = max(1, round(INK_FRACTION * size))
+    side = max(1, round(share * size))
     box = _fit(box, side)
     mass = np.asarray(box.convert("L"), dtype=np.float64)
     if mass.sum() == 0:  # specks too faint to outlive the scaling
