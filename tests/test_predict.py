@@ -12,10 +12,11 @@ from PIL import Image
 
 from capsnet.data.sets.digits import load_digits
 from capsnet.errors import UserError
+from capsnet.models.reference import Reference, drawing_errors, measure_reference
 from capsnet.models.weights import WEIGHTS, find_model, load_weights, save_weights
 from capsnet.pictures.reading import Reading
 from capsnet.prediction import predict
-from capsnet.prediction.trust import BLANK, Reference, doubts, drawing_errors, measure_reference
+from capsnet.prediction.trust import BLANK, doubts
 from capsnet.tasks import Calibration
 
 ODD_NAMES = ("a, b.png", 'say "7".png', "new\nline.png", "größe ٣.png", "=1+1.png")

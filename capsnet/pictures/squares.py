@@ -113,8 +113,10 @@ def planes(picture: "Image") -> np.ndarray:
     return pixels[None] if pixels.ndim == 2 else np.ascontiguousarray(pixels.transpose(2, 0, 1))
 
 
-def centre_ink(picture: "Image", size: int, name: object) -> np.ndarray:
-    """Fit the box of the ink into 20/28 of the square, its centre of mass in the middle.
+def centre_ink(
+    picture: "Image", size: int, name: object, share: float = INK_FRACTION
+) -> np.ndarray:
+    """Fit the box of the ink into a share of the square, its centre of mass in the middle.
 
     name: what a UserError calls the picture if there is nothing on it.
     """
@@ -126,7 +128,7 @@ def centre_ink(picture: "Image", size: int, name: object) -> np.ndarray:
     ink = grey > INK_LEVEL * grey.max()
     rows, cols = np.flatnonzero(ink.any(1)), np.flatnonzero(ink.any(0))
     box = picture.crop((int(cols[0]), int(rows[0]), int(cols[-1]) + 1, int(rows[-1]) + 1))
-    box = scale(box, max(1, round(INK_FRACTION * size)))
+    box = scale(box, max(1, round(share * size)))
     mass = np.asarray(box.convert("L"), dtype=np.float64)
     if mass.sum() == 0:  # specks too faint to outlive the scaling
         raise blank

@@ -14,11 +14,12 @@ import torch
 
 from capsnet.data.registry import shows_digits
 from capsnet.errors import UserError, require
+from capsnet.models.reference import drawing_errors
 from capsnet.models.weights import find_model
 from capsnet.prediction.answer import Prediction, confidence, decided
 from capsnet.prediction.pngs import distinct_stems, staged, write_png
 from capsnet.prediction.seeing import Look, Seen, pictures_in
-from capsnet.prediction.trust import doubts, drawing_errors, find_reference
+from capsnet.prediction.trust import doubts, find_reference
 from capsnet.tasks import Labels
 from capsnet.training.device import pick_device
 

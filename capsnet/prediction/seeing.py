@@ -22,9 +22,18 @@ from capsnet.pictures.decoding import SUFFIXES, decode
 from capsnet.pictures.finding import walk
 from capsnet.pictures.ink import Blank, find_ink, is_clean
 from capsnet.pictures.reading import BYTE_WHITE, Reading
-from capsnet.pictures.squares import as_picture, centre_ink, flatten, in_window, read_square
+from capsnet.pictures.squares import (
+    INK_FRACTION,
+    as_picture,
+    centre_ink,
+    flatten,
+    in_window,
+    read_square,
+)
 from capsnet.prediction.trust import BLANK
+from capsnet.tasks import Pairs
 
+PAIR_FRACTION = 24 / 36  # of the square: two digits of 20 px that are moved apart, as in training
 MOST_OUTSIDE = 0.05  # of the pixels may be beyond the window of training
 
 
@@ -48,6 +57,7 @@ class Look:
     ink: bool = False
     invert: bool = False
     centre: bool = False
+    share: float = INK_FRACTION  # of the square that ink fills
 
     @classmethod
     def of(
@@ -62,7 +72,8 @@ class Look:
         channels, size, _ = model.image_shape
         reading = card.reading or Reading(size, channels)
         ink = reads_ink(card) and not (as_is or invert or centre)
-        return cls(reading, ink, invert, centre)
+        share = PAIR_FRACTION if isinstance(model.task, Pairs) else INK_FRACTION
+        return cls(reading, ink, invert, centre, share)
 
     def __call__(self, path: Path | str | BinaryIO) -> Seen:
         """Read one file; a UserError names it if that is not possible."""
@@ -84,7 +95,7 @@ class Look:
                 if is_clean(own):
                     return Seen(_spread(own[None], channels))
         try:
-            placed = centre_ink(Image.fromarray(find_ink(grey)), size, path)
+            placed = centre_ink(Image.fromarray(find_ink(grey)), size, path, self.share)
         except Blank:
             return Seen(torch.zeros(channels, size, size), (BLANK,))
         return Seen(_spread(placed, channels))

@@ -7,57 +7,19 @@ reference = measure_reference(model, images); doubts(model, answers, error, refe
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
-
-import torch
-from torch import Tensor
 
 from capsnet.data.sets.digits import load_digits
 from capsnet.data.streams.stream import ImageStream
-from capsnet.models import Model, Output
+from capsnet.models import Model
+from capsnet.models.reference import NAME, NUM_KNOWN, Reference, measure_reference
 from capsnet.models.weights import Card
 from capsnet.tasks import OneLabel, Pairs
 
 LONG = 0.5  # midway between the margins of Eq. 4
 SURE = 0.7  # midway between that and the upper margin
 CLOSE = 0.1
-USUAL = 0.95  # the share of known images whose error is usual
 STRANGE = 1.5  # times the usual error
-NUM_KNOWN = 64
-NAME = "reference"  # of its place on a card
 BLANK = "there is nothing on the picture"
-
-
-@dataclass(frozen=True)
-class Reference:
-    """What is usual: 95 of 100 known images are drawn with a smaller error, |x - x'|² / |x|²."""
-
-    drawing_error: float
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the numbers as plain JSON values."""
-        return asdict(self)
-
-
-def drawing_errors(model: Model, images: Tensor, output: Output) -> Tensor | None:
-    """Return |x - x'|² / |x|² [N] of images [N, C, H, W] and what the longest capsules draw.
-
-    None if the model does not draw, or was not asked for one thing in each image.
-    """
-    if model.draws is None or not isinstance(model.task, OneLabel):
-        return None
-    drawn = model.draws.reconstruct(output.v)
-    energy = images.flatten(1).square().sum(1).clamp(min=1e-3)
-    return (drawn - images).flatten(1).square().sum(1) / energy
-
-
-@torch.inference_mode()
-def measure_reference(model: Model, images: Tensor) -> Reference | None:
-    """Return what is usual over images [N, C, H, W] that the model knows, on its device."""
-    errors = [drawing_errors(model, part, model(part)) for part in images.split(NUM_KNOWN)]
-    known = [x for x in errors if x is not None]
-    return Reference(float(torch.cat(known).quantile(USUAL))) if known else None
 
 
 def find_reference(model: Model, card: Card, shows_digits: bool) -> Reference | None:

@@ -5,6 +5,7 @@ own = open_pictures(config); keep_pictures(own, config); calibration = keep_answ
 
 import json
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -13,6 +14,7 @@ from capsnet.errors import UserError
 from capsnet.files import write_text
 from capsnet.measures.answered import Answered
 from capsnet.models import Model
+from capsnet.models.reference import NAME, measure_reference
 from capsnet.models.weights import SPLIT_FILE
 from capsnet.tasks import Calibration
 from capsnet.training.config import TrainConfig
@@ -20,6 +22,7 @@ from capsnet.training.evaluation import Answers, answer
 from capsnet.training.progress import WorkProgress
 
 DATA_FILE = "data.json"  # what was found in the pictures
+MANY = 256  # images that say what is usual
 
 
 def open_pictures(config: TrainConfig) -> Own | None:
@@ -79,6 +82,13 @@ def keep_answers(
     if final_split != "validation":
         _answered(final, said).save(folder / f"answers-{final_split}.npz")
     return calibration
+
+
+def keep_reference(model: Model, stream: Stream) -> dict[str, Any]:
+    """Return, for the card, how well the model draws images it knows, if it draws."""
+    plan = {name: x[:MANY] for name, x in stream.plan(None).items()}
+    reference = measure_reference(model.eval(), stream.batch(plan).images)
+    return {} if reference is None else {NAME: reference.to_json()}
 
 
 def _answered(stream: Stream, said: Answers) -> Answered:

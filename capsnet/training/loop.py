@@ -27,7 +27,7 @@ from capsnet.training.checkpoint import (
 from capsnet.training.config import SettledConfig, TrainConfig
 from capsnet.training.device import pick_device, pick_precision
 from capsnet.training.evaluation import answer, check_fit, evaluate
-from capsnet.training.keeping import keep_answers, keep_pictures, open_pictures
+from capsnet.training.keeping import keep_answers, keep_pictures, keep_reference, open_pictures
 from capsnet.training.log import write_log
 from capsnet.training.outcome import Diverged, Epoch, Finished, Interrupted, Outcome
 from capsnet.training.patience import better, out_of_patience
@@ -171,6 +171,7 @@ def _train(
         versions(),
         reading=None if own is None else own.stored.reading,
         calibration=calibration,
+        more=keep_reference(model, validation or stream) if own is not None else {},
     )
     save_weights(model, folder / WEIGHTS, card)
     write_text(folder / "result.json", json.dumps(facts, indent=2))

@@ -8,8 +8,9 @@ from torch import Tensor
 
 from capsnet.errors import UserError, require
 from capsnet.models.capsnet import NO_DECODER
+from capsnet.models.reference import drawing_errors
 from capsnet.prediction.answer import decided
-from capsnet.prediction.trust import BLANK, doubts, drawing_errors
+from capsnet.prediction.trust import BLANK, doubts
 from capsnet.web.nets import Net
 from capsnet.web.schema import Analysis, Capsule, pack_floats, pack_pixels
 

@@ -12,9 +12,10 @@ import torch
 from capsnet.data.registry import shows_digits
 from capsnet.errors import UserError, require
 from capsnet.models import Draws, Model, Placed, Traced
+from capsnet.models.reference import Reference
 from capsnet.models.weights import Card, find_model
 from capsnet.ops import RoutingTrace
-from capsnet.prediction.trust import Reference, find_reference
+from capsnet.prediction.trust import find_reference
 from capsnet.tasks import Pairs
 
 OTHER_CNN = (
