@@ -13,6 +13,7 @@ import pytest
 # Tiny models gain nothing from threads, and processes that share two cores lose by them.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+from capsnet.files import locked
 from capsnet.training.config import TrainConfig
 
 ROOT = Path(__file__).parent.parent
@@ -65,16 +66,37 @@ def no_lines_of_progress(monkeypatch):
 
 
 @pytest.fixture(scope="session")
-def trained(tmp_path_factory) -> Path:
+def once(tmp_path_factory):
+    """Make a folder once for all processes that share the tests: once("wheel", make) -> folder."""
+    base = tmp_path_factory.getbasetemp()
+    base = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+
+    def make_once(name, make) -> Path:
+        folder = base / name
+        with locked(base / f".{name}.lock"):
+            if not (folder / ".made").exists():
+                folder.mkdir(exist_ok=True)
+                make(folder)
+                (folder / ".made").touch()
+        return folder
+
+    return make_once
+
+
+@pytest.fixture(scope="session")
+def trained(once) -> Path:
     """The folder of a small CapsNet that reads most digits."""
+    return once("trained", train_small) / "run"
+
+
+def train_small(folder: Path) -> None:
     from capsnet.training.loop import train
 
-    folder = tmp_path_factory.mktemp("trained") / "run"
     train(
         TrainConfig(
             model="capsnet_small",
             data="digits",
-            out=folder,
+            out=folder / "run",
             options=TINY,
             num_samples=2000,
             epochs=4,
@@ -84,7 +106,6 @@ def trained(tmp_path_factory) -> Path:
             device="cpu",
         )
     )
-    return folder
 
 
 @pytest.fixture(scope="session")
@@ -122,30 +143,31 @@ def tiny(tiny_in, tmp_path):
 
 
 @pytest.fixture(scope="session")
-def wheel(tmp_path_factory) -> Path:
+def wheel(once) -> Path:
     """The package as users get it, built from a clean copy of the files that git knows."""
+    (built,) = once("wheel", build_wheel).glob("*.whl")
+    return built
+
+
+def build_wheel(folder: Path) -> None:
     listed = subprocess.run(
         ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, encoding="utf-8"
     )
     if listed.returncode != 0:
         pytest.skip("needs git, to tell the package's files from others")
-    folder = tmp_path_factory.mktemp("wheel")
     for name in listed.stdout.split("\0"):
         if name.startswith("capsnet/") or name in ("pyproject.toml", "README.md", "LICENSE"):
             target = folder / "source" / name
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(ROOT / name, target)
     pip("wheel", "--no-deps", "--wheel-dir", folder, folder / "source")
-    (built,) = folder.glob("*.whl")
-    return built
 
 
 @pytest.fixture(scope="session")
-def installed(wheel) -> Path:
+def installed(once, wheel) -> Path:
     """The folder that the wheel is installed in, and nothing else; to be put on PYTHONPATH."""
-    folder = wheel.parent / "installed"
-    pip("install", "--no-deps", "--no-index", "--target", folder, wheel)
-    return folder
+    options = ("--no-deps", "--no-index", "--upgrade", "--target")
+    return once("installed", lambda folder: pip("install", *options, folder, wheel))
 
 
 def pip(*arguments) -> None:

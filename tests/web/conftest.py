@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import uvicorn
 from fastapi.testclient import TestClient
+from screen import COUNT_QUESTIONS
 
 from capsnet.training.config import TrainConfig
 from capsnet.training.loop import train
@@ -27,9 +28,8 @@ CHROMIUM_ARGS = (
 
 
 @pytest.fixture(scope="session")
-def runs(tmp_path_factory) -> dict[str, str]:
+def runs(once) -> dict[str, str]:
     """The folders of a CapsNet, a CapsNet for overlaps and a CNN that know most digits."""
-    folder = tmp_path_factory.mktemp("runs")
     settings = {"batch_size": 25, "lr": 3e-3, "schedule": "linear", "warmup_steps": 20}
     plans = {
         "capsnet": ("capsnet_small", "digits", SMALL, {"num_samples": 2500, "epochs": 4}),
@@ -42,10 +42,15 @@ def runs(tmp_path_factory) -> dict[str, str]:
             {"num_samples": 50, "epochs": 1},
         ),
     }
-    for name, (model, data, options, size) in plans.items():
-        choice = {"model": model, "data": data, "options": options, "out": folder / name}
-        train(TrainConfig(**choice, **settings, **size, device="cpu"))
-    return {name: str(folder / name) for name in plans}
+
+    def make(name):
+        model, data, options, size = plans[name]
+        choice = {"model": model, "data": data, "options": options, **settings, **size}
+        return once(f"web-{name}", lambda out: train(TrainConfig(**choice, out=out, device="cpu")))
+
+    # The second of two processes begins at the other end, so that they share the work.
+    names = sorted(plans, reverse=os.environ.get("PYTEST_XDIST_WORKER") == "gw1")
+    return {name: str(make(name)) for name in names}
 
 
 @pytest.fixture(scope="session")
@@ -123,6 +128,7 @@ def visit(browser, address):
         page.on("console", lambda m: problems.append(m.text) if m.type == "error" else None)
         page.on("pageerror", lambda error: problems.append(str(error)))
         page.on("request", lambda r: r.url.startswith((where, "blob:")) or problems.append(r.url))
+        page.add_init_script(COUNT_QUESTIONS)
         if toured:
             page.add_init_script("localStorage.setItem('capsnet:toured', 'yes')")
         page.goto(f"{where}/#{state}")

@@ -14,12 +14,39 @@ def wait_for_change(page, before, canvas="#reconstruction"):
     )
 
 
+# Counts what is asked of the server and not answered yet; `visit` runs it before the page's own.
+COUNT_QUESTIONS = """(() => {
+  const ask = window.fetch;
+  const count = (more) => {
+    window.asked = (window.asked ?? 0) + more;
+    window.askedAt = performance.now();
+  };
+  window.fetch = (...question) => {
+    count(1);
+    return ask(...question).finally(() => count(-1));
+  };
+})();"""
+# The page itself waits at most 150 ms before it asks or writes.
+QUIET = """() => new Promise((done) => {
+  const look = () => {
+    const quiet = !window.asked && performance.now() - (window.askedAt ?? 0) >= 200;
+    return quiet ? done() : setTimeout(look, 50);
+  };
+  setTimeout(look, 200);
+})"""
+
+
+def quiet(page):
+    """Wait until all that was asked of the server is answered and drawn, by the page's clock."""
+    page.evaluate(QUIET)
+
+
 def settled(page, canvas="#reconstruction"):
-    """What is painted on a canvas once it no longer changes."""
+    """What is painted on a canvas once nothing is asked and it no longer changes."""
     before = None
     while before != (now := drawing(page, canvas)):
         before = now
-        page.wait_for_timeout(400)
+        quiet(page)
     return now
 
 

@@ -1,7 +1,7 @@
 """The page when things go wrong or go fast: damaged links, taps, drops, answers that come late."""
 
 import pytest
-from screen import drag, drawing, settled, state_of, wait_for_change, winner
+from screen import drag, drawing, quiet, settled, state_of, wait_for_change, winner
 
 from capsnet import create_model
 from capsnet.models.weights import Card, save_weights
@@ -44,7 +44,7 @@ def pressed(page):
 def test_a_damaged_link_shows_what_it_can(visit, link, seen):
     page = visit(link)
     page.wait_for_selector(seen)
-    page.wait_for_timeout(400)
+    quiet(page)
     assert page.locator("#status.error").count() == 0
 
 
@@ -123,6 +123,7 @@ def test_tips_by_keyboard_and_finger(visit):
 def test_all_numbers_of_the_modes_can_be_asked(visit):
     page = visit("mode=warp&sample=3")
     page.wait_for_selector(".chart polyline")
+    page.wait_for_selector(".class-row .number.cnn")  # another answer than the curves'
     assert page.locator(".plot .number, .axis-x .number").count() == 6
     shares = page.locator(".class-row .number.cnn").all_inner_texts()
     assert sum(map(float, shares)) == pytest.approx(1, abs=0.06)
@@ -140,7 +141,7 @@ def test_a_file_dropped_beside_the_input_is_ignored(visit):
     page = visit()
     before = settled(page, "#input")
     assert page.evaluate(DROP, "#panel")
-    page.wait_for_timeout(300)
+    quiet(page)
     assert drawing(page, "#input") == before
     assert page.evaluate(DROP, "#column-input")
     wait_for_change(page, before, "#input")
@@ -151,7 +152,7 @@ def test_a_file_dropped_on_an_overlap_is_ignored(visit):
     page.wait_for_selector(".class-row.second")
     before = settled(page, "#input")
     assert page.evaluate(DROP, "#column-input")
-    page.wait_for_timeout(500)
+    quiet(page)
     assert drawing(page, "#input") == before and page.inner_text("#sub-input") == "drag a digit"
     assert "image" not in state_of(page)
 
@@ -165,10 +166,11 @@ def test_a_late_answer_stays_out_of_the_next_mode(visit):
     page.locator("#input-tools .sample").nth(5).click()
     page.wait_for_function("() => document.querySelector('[data-number=\"5\"][aria-pressed=true]')")
     page.get_by_role("tab", name="Overlap").click()
-    page.wait_for_timeout(300)
+    while not held:
+        page.wait_for_timeout(50)
     held[0].continue_()
     page.wait_for_selector(".class-row.second")
-    page.wait_for_timeout(400)
+    quiet(page)
     assert page.eval_on_selector("#input", "canvas => canvas.width") == 36
     page.get_by_role("tab", name="Tweak").click()
     wait_for_change(page, old, "#input")
@@ -213,7 +215,7 @@ def test_a_drawing_is_the_same_after_reload(visit):
     page.mouse.down(button="right")
     page.mouse.move(*points[1])
     page.mouse.up(button="right")
-    page.wait_for_timeout(300)
+    quiet(page)
     assert drawing(page, "#input") == before and pressed(page) == [3]
     drag(page, *points)
     wait_for_change(page, before, "#input")
@@ -228,6 +230,7 @@ def test_a_drawing_is_the_same_after_reload(visit):
     assert page.locator(".class-row .number").evaluate_all(lengths) == drawn
     page.locator("#input-tools .sample").first.click()
     page.get_by_role("button", name="Clear").click()
+    quiet(page)
     assert pressed(page) == []
 
 

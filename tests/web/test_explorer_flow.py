@@ -1,6 +1,6 @@
 """The page when answers are slow or fail: what it shows is what was chosen last."""
 
-from screen import drag, settled, state_of, wait_for_change, winner
+from screen import drag, quiet, settled, state_of, wait_for_change, winner
 
 from capsnet.web.server import create_app
 
@@ -18,7 +18,7 @@ def test_the_curves_of_a_warp_are_of_the_slider_in_hand(visit):
     for key in ("ArrowRight",) * 3 + ("Tab",) + ("ArrowRight",) * 2:
         page.keyboard.press(key)
     page.get_by_text("while “scale” changes").wait_for()
-    page.wait_for_timeout(500)
+    quiet(page)
     assert "while “scale” changes" in page.inner_text(".chart h3")
     assert state_of(page)["sweep"] == "scale"
     assert page.locator(".axis-x .number").all_inner_texts() == ["0.5×", "1×", "1.5×"]
@@ -53,7 +53,6 @@ def test_a_late_stroke_does_not_undo_a_choice(visit):
     while not held:
         page.wait_for_timeout(50)
     held[0].continue_()
-    page.wait_for_timeout(800)
     settled(page, "#input")
     assert page.locator("#status.error").count() == 0
     assert winner(page) == "5" and state_of(page) == {"sample": "5"}

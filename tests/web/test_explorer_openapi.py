@@ -34,7 +34,7 @@ def test_description_is_true(address, mode):
         if mode is GenerationMode.NEGATIVE and operation.path == "/api/info":
             continue  # it takes nothing that could be wrong
 
-        @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+        @settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
         @given(case=operation.as_strategy(generation_mode=mode))
         def holds(case):
             case.call_and_validate()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 from PIL import Image
-from screen import drag, drawing, settled, state_of, wait_for_change, winner
+from screen import drag, drawing, quiet, settled, state_of, wait_for_change, winner
 
 from capsnet.data.streams.geometry import place
 from capsnet.models.weights import find_model
@@ -21,7 +21,7 @@ MODES = ("tweak", "route", "overlap", "warp", "morph")
 def test_tweak_a_slider(visit):
     page = visit("sample=3")
     page.wait_for_selector(".film-row")
-    before, film = drawing(page), drawing(page, ".film-row:nth-child(2) canvas")
+    before, film = settled(page), settled(page, ".film-row:nth-child(2) canvas")
     slider = page.locator(".film-row input[type=range]").first
     slider.hover()  # waits until the page no longer moves
     box = slider.bounding_box()
@@ -46,6 +46,7 @@ def test_tweak_a_slider(visit):
 
 def test_tweak_by_click_keyboard_and_chance(visit):
     page = visit("sample=3")
+    quiet(page)  # what comes late may move the slider
     slider = page.get_by_label("Dimension 2", exact=True)
     box = slider.bounding_box()
     page.mouse.click(box["x"] + box["width"] * 9.2 / 11, box["y"] + 5)
@@ -92,6 +93,7 @@ def test_open_a_picture_file(visit, picture):
     before = drawing(page, "#input")
     page.set_input_files("#input-tools input[type=file]", picture)
     wait_for_change(page, before, "#input")
+    quiet(page)
     assert winner(page) == "0"
     page.set_input_files("#input-tools input[type=file]", __file__)
     page.wait_for_selector("#status.error")
@@ -244,7 +246,7 @@ def test_tabs_by_keyboard(visit):
 def test_numbers_have_tooltips(visit):
     for mode in MODES:
         page = visit(f"mode={mode}")
-        page.wait_for_timeout(400)
+        quiet(page)
         bare = page.locator(".number:not([data-tip])").all_inner_texts()
         assert bare == []
     page.locator(".class-row .number").first.hover()
@@ -275,7 +277,7 @@ def test_colour_pictures_of_ones_own(visit, colour_run, serving):
         for mode in MODES:
             page = visit(f"mode={mode}", where=where)
             assert page.locator(".class-row").count() in (2, 10)
-            page.wait_for_timeout(300)
+            quiet(page)
             page.close()
 
 
@@ -287,7 +289,7 @@ def test_accessible(visit, width, theme):
     page = visit("", width, theme)
     for mode in MODES:
         page.get_by_role("tab", name=mode.capitalize()).click()
-        page.wait_for_timeout(500)
+        quiet(page)
         found = Axe().run(page).response["violations"]
         grave = [v for v in found if v["impact"] in ("serious", "critical")]
         nodes = [(v["id"], [n["html"][:150] for n in v["nodes"]][:3]) for v in grave]

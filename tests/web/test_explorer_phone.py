@@ -1,7 +1,7 @@
 """The page on a phone: what a slider changes is in sight while a finger moves it."""
 
 import pytest
-from screen import drawing, settled, wait_for_change
+from screen import drawing, quiet, settled, wait_for_change
 
 IN_SIGHT = """canvas => {
   const box = canvas.getBoundingClientRect();
@@ -24,6 +24,7 @@ def test_the_pictures_are_in_sight_while_sliders_move(visit, width, mode, slider
     page = visit(f"mode={mode}&sample=3", width=width, touch=True)
     page.set_viewport_size({"width": width, "height": 640})
     page.wait_for_selector(".watch p:not(:empty)" if mode == "morph" else ".slider-row")
+    quiet(page)  # what comes late moves what is below it
     for name in sliders:
         slider = page.get_by_label(name, exact=True)
         slider.evaluate("slider => slider.scrollIntoView({ block: 'end' })")

@@ -160,7 +160,8 @@ def reproduce(
                 write_text(folder / RECORD_FILE, json.dumps(asdict(record), indent=2))
             elif not (folder / RECORD_FILE).exists():  # a sharing experiment may keep it
                 shutil.rmtree(folder, ignore_errors=True)
-        gc.collect()  # a captured step holds memory of the device until it is gone
+        if on != "cpu":
+            gc.collect()  # a captured step holds memory of the device until it is gone
     records = read(results, name)
     left = sum(not is_done(x, records) for x in planned_runs)
     return Summary(made, len(planned_runs) - left - made, left, min(elsewhere, left))
