@@ -6,6 +6,7 @@ facts = facts_of(answering, card); facts["task"]["names"], facts["picture"]["in_
 from typing import Any
 
 from capsnet import __version__
+from capsnet.data.registry import shows_digits
 from capsnet.exporting.answering import Answering
 from capsnet.models import Model
 from capsnet.models.weights import Card
@@ -13,9 +14,6 @@ from capsnet.pictures.reading import BYTE_WHITE, Reading
 from capsnet.tasks import Labels
 
 INPUT = "images"
-# Data whose images are bright ink on black; of one's own pictures the card says it.
-DIGITS = {"digits", "mnist", "mnist40", "affnist", "affnist_style", "turned_digits"}
-INK = DIGITS | {"multimnist", "multidigits"}
 
 
 def facts_of(answering: Answering, card: Card) -> dict[str, Any]:
@@ -52,7 +50,7 @@ def facts_of(answering: Answering, card: Card) -> dict[str, Any]:
 def picture_of(model: Model, card: Card) -> dict[str, Any]:
     """Return the steps from a picture file to the input, as numbers and in words."""
     channels, height, width = model.image_shape
-    reading = card.reading or Reading(height, channels, ink=card.data in INK)
+    reading = card.reading or Reading(height, channels, ink=shows_digits(card.data))
     black, white = reading.window or (0, BYTE_WHITE)
     words = [
         "turn upright by the camera's mark",
