@@ -93,7 +93,7 @@ def tiny_pictures(tmp_path):
         ("evaluate --weights RUN --device cuda:77", "cpu"),
         ("predict --weights RUN", "No picture"),
         ("predict nowhere.png --weights RUN", "no picture nowhere.png"),
-        ("predict TEXT --weights RUN", "not a readable PNG or JPEG"),
+        ("predict TEXT --weights RUN", "not a readable picture"),
         ("predict OWN/a/0.png --weights nowhere/run", "no file or folder"),
         ("predict OWN/a/0.png --weights RUN --centre", "blank"),
         ("figure routing --weights nowhere/run", "no file or folder"),
@@ -218,8 +218,7 @@ def test_maintainers_mistake_is_one_sentence_too(dev, cli, tmp_path):
     assert "no folder nowhere" in one_sentence(dev("ship", "--run", "nowhere", "--name", "x"))
     assert "no folder nowhere" in one_sentence(dev("report", "--results", "nowhere"))
     assert "no verb called 'reprot'; did you mean 'report'" in one_sentence(dev("reprot"))
-    for verb in ("report", "ship"):
-        assert f"no verb called '{verb}'" in one_sentence(cli(verb))
+    assert "no verb called 'ship'" in one_sentence(cli("ship"))
 
 
 def test_process_ends_with_the_status(tmp_path):

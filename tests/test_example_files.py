@@ -31,6 +31,7 @@ def test_every_example_is_tested_and_short():
         "signal_and_table.py",
         "my_net.py",
         "serve_onnx.py",
+        "own_pictures.py",  # in tests/test_own_pictures.py
     }
     assert {path.name for path in EXAMPLES.glob("*.py")} == tested
     for path in EXAMPLES.glob("*.py"):

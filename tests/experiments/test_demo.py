@@ -9,6 +9,8 @@ from capsnet.experiments import demo
 def test_demo_trains_both_and_draws(cli, tmp_path, monkeypatch):
     monkeypatch.setattr(demo, "MIN_EPOCHS", 1)
     monkeypatch.setattr(demo, "RECIPE", replace(demo.RECIPE, num_samples=300))
+    # The large shipped networks are measured in tests/models.
+    monkeypatch.setattr(demo, "list_models", lambda: ["capsnet_small", "cnn_small"])
     words = ("demo", "--seconds", 0.1, "--out", tmp_path / "demo")
     text = cli(*words).out
     assert "capsnet_small" in text and "cnn_small" in text and "Try next" in text
@@ -16,7 +18,6 @@ def test_demo_trains_both_and_draws(cli, tmp_path, monkeypatch):
     for name in ("reconstructions", "perturbation"):
         assert Image.open(tmp_path / "demo" / f"{name}.png").size[0] > 300
 
-    monkeypatch.setattr(demo, "list_models", lambda: ["cnn_small"])  # once is enough for the others
     done = cli(*words, "--json")  # the second replaces the first
     result = json.loads(done.out)
     assert [row["model"] for row in result["trained"]] == ["capsnet_small", "cnn_small"]

@@ -179,7 +179,7 @@ def test_time_that_is_up_is_no_interruption(here, tmp_path, monkeypatch):
 
 
 def test_ctrl_c_ends_with_the_status_of_train(cli, tmp_path, monkeypatch):
-    monkeypatch.setattr(run, "train", lambda config: Interrupted(config.folder))
+    monkeypatch.setattr(run, "train_one", lambda config: Interrupted(config.folder))
     done = cli(
         *("reproduce", "scrambled", "--smoke", "--results", tmp_path, "--runs", tmp_path / "runs")
     )

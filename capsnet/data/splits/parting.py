@@ -115,7 +115,8 @@ class _Drawer:
         `whole`, and for numbers and several labels, the first draw will do.
         """
         classes = len(np.unique(self.strata[rows]))
-        most = min(parts, len(np.unique(self.together[rows])))
+        largest = int(np.bincount(self.strata[rows]).max())
+        most = min(parts, len(np.unique(self.together[rows])), largest)
         strict = whole and self.listing.kind == "one_label"
         for num in range(most, 1, -1):
             for draw in range(DRAWS):
