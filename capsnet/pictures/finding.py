@@ -105,21 +105,29 @@ def walk(root: Path) -> tuple[list[str], list[str], list[str]]:
     odd: list[str] = []
     empty: list[str] = []
     seen = set()
-    for place, folders, names in os.walk(root, followlinks=True):
-        where = os.stat(place)
-        if (where.st_dev, where.st_ino) in seen:
-            folders.clear()
-            continue
-        seen.add((where.st_dev, where.st_ino))
-        folders[:] = sorted(x for x in folders if not x.startswith("."))
-        names = [x for x in names if not x.startswith(".") and x.lower() not in JUNK]
-        if not names and not folders:
-            empty.append(Path(place).relative_to(root).as_posix())
-        base = Path(place).relative_to(root).as_posix()
-        prefix = "" if base == "." else f"{base}/"
-        for name in names:
-            regular = os.path.isfile(os.path.join(place, name))
-            (found if is_picture(name) and regular else odd).append(prefix + name)
+    waiting = [""]
+    while waiting:
+        prefix = waiting.pop()
+        try:
+            where = os.stat(os.path.join(root, prefix))
+            if (where.st_dev, where.st_ino) in seen:
+                continue
+            seen.add((where.st_dev, where.st_ino))
+            with os.scandir(os.path.join(root, prefix)) as entries:
+                inside = [x for x in entries if not x.name.startswith(".")]
+        except OSError as error:
+            shown = _shown(root, prefix)
+            raise UserError(
+                f"Could not look into {shown}: {error.strerror}; ask its owner, or move it away."
+            ) from None
+        folders = [x.name for x in inside if x.is_dir()]
+        others = [x for x in inside if not x.is_dir() and x.name.lower() not in JUNK]
+        if not folders and not others:
+            empty.append(prefix.rstrip("/") or ".")
+        for entry in others:
+            fine = is_picture(entry.name) and entry.is_file()
+            (found if fine else odd).append(prefix + entry.name)
+        waiting += [f"{prefix}{name}/" for name in sorted(folders, reverse=True)]
     return sorted(found), sorted(odd), empty
 
 

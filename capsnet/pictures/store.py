@@ -106,7 +106,7 @@ def _key(listing: Listing, size: int | None, channels: int | None, layout: Layou
     digest.update(json.dumps([str(listing.root.resolve()), *wanted]).encode())
     for file in listing.files:
         try:
-            path = str(listing.root / file)
+            path = os.path.join(listing.root, file)  # many times faster than Path's
             found = os.stat(path.rpartition(SLICE)[0] if SLICE in file else path)
             facts = (found.st_size, found.st_mtime_ns)
         except OSError:

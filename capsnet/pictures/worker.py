@@ -7,6 +7,7 @@ of torch. It needs neither, and starts in a sixth of a second.
 """
 
 import json
+import os
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -96,4 +97,7 @@ def main(words: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    try:
+        main(sys.argv[1:])
+    except (BrokenPipeError, FileNotFoundError):  # whoever asked is gone, and may be its folder
+        os._exit(1)
