@@ -6,6 +6,7 @@ answered = Answered.load(Path("runs/scans/answers-test.npz")); answered.answers,
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -56,5 +57,5 @@ class Answered:
                 )
         except FileNotFoundError:
             raise UserError(f"There is no {path}; finish the run with --resume first.") from None
-        except (OSError, KeyError, ValueError) as error:
+        except (OSError, EOFError, KeyError, ValueError, BadZipFile) as error:
             raise UserError(f"{path} cannot be read ({error}); make the run again.") from None

@@ -176,6 +176,8 @@ def find_weights(where: str) -> Path:
         if path.suffix or len(path.parts) > 1:
             raise UserError(f"There is no file or folder {where}; train a model first.")
         path = shipped(where)
+    elif not path.is_file():  # a pipe would be waited for without end
+        raise UserError(f"{where} is a pipe or a device; give a weights file.")
     return path
 
 

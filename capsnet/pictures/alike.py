@@ -7,6 +7,7 @@ places at most, and the pictures themselves, grey and small, have a correlation 
 Flat pictures are never alike: a black slice says nothing about its neighbour.
 """
 
+import hashlib
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +19,7 @@ NEAR = 0.993
 FLAT = 0.02  # standard deviation, of white, below which a picture is flat
 BANDS = 4  # hashes that differ in 3 bits agree in one of 4 bands, which are short lists to compare
 CHUNK = 4096
+CHUNK_BYTES = 2**24
 CROWD = 256
 
 
@@ -32,8 +34,9 @@ class Alike:
 
 def find_alike(images: np.ndarray, white: int) -> Alike:
     """Return which of images [M, C, S, S] are alike."""
+    step = max(1, min(CHUNK, CHUNK_BYTES // images[0].nbytes))
     small = np.concatenate(
-        [_small(images[k : k + CHUNK], white) for k in range(0, len(images), CHUNK)]
+        [_small(images[k : k + step], white) for k in range(0, len(images), step)]
     )
     flat = small.std(axis=(1, 2)) < FLAT
     same = _same(images, flat)
@@ -70,7 +73,8 @@ def _same(images: np.ndarray, flat: np.ndarray) -> np.ndarray:
     for row in range(len(images)):
         if flat[row]:
             continue
-        seen = first.setdefault(images[row].tobytes(), row)
+        digest = hashlib.blake2b(images[row], digest_size=16).digest()
+        seen = first.setdefault(digest, row)
         if seen != row:
             pairs.append((seen, row))
     return np.array(pairs, dtype=np.int64).reshape(-1, 2)

@@ -33,6 +33,7 @@ FORMATS = {
     ".heic": "HEIF",
     ".heif": "HEIF",
 }
+OPEN_TO_ALL = tuple(sorted({*FORMATS.values()} - {"HEIF"}))  # whatever the suffix says
 ARRAY, DICOM, NIFTI = (".npy",), (".dcm", ".dicom"), (".nii", ".nii.gz")
 SUFFIXES = (*FORMATS, *ARRAY, *DICOM, *NIFTI)
 MAX_PIXELS = 64_000_000
@@ -40,6 +41,8 @@ MAX_CHANNELS = 64
 GREY_MODES = ("1", "L", "LA", "La", "I", "F", "I;16", "I;16L", "I;16B", "I;16N")
 UPRIGHT, ORIENTATION = 1, 0x0112  # of the camera's mark
 FINE = 4  # a JPEG is decoded at this many times the size asked for, if it is larger
+LARGEST = 1e30  # of a value; single precision ends a little above
+NO_NUMBERS = "it holds values that are no numbers, or far too large"
 SLICE = "#"  # scan.nii.gz#12 is the twelfth slice of a volume
 
 
@@ -79,6 +82,8 @@ def num_slices(path: str) -> int:
         shape = volume.shape
         if len(shape) not in (2, 3):
             raise ValueError(f"it has {len(shape)} dimensions, not 2 or 3")
+        if 0 in shape:
+            raise ValueError("it is empty")
         return 1 if len(shape) == 2 else int(shape[2])
 
 
@@ -87,16 +92,16 @@ def opened(path: str | Path | BinaryIO) -> Iterator["Image"]:
     """Open a picture file to read it in the block; anything else is an error that names it."""
     from PIL import Image
 
-    format = FORMATS.get(os.path.splitext(str(path))[1].lower())
-    formats = tuple({*FORMATS.values()} - {"HEIF"})
-    if format == "HEIF":
+    usual = FORMATS.get(os.path.splitext(str(path))[1].lower(), "PNG")
+    if usual == "HEIF":
         with needs("HEIC pictures need pillow-heif", extra="heic"):
             import pillow_heif
         pillow_heif.register_heif_opener()
-        formats = (*formats, "HEIF")
     with _mistakes(path), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what matters of them is in our own words
-        with Image.open(path, formats=formats) as picture:
+        if isinstance(path, str | Path):
+            _require_file(path)
+        with Image.open(path, formats=(usual, *OPEN_TO_ALL)) as picture:
             if picture.width * picture.height > MAX_PIXELS:
                 raise Image.DecompressionBombError
             yield picture
@@ -125,15 +130,16 @@ def decode(
     file, _, number = path.rpartition(SLICE) if SLICE in os.path.basename(path) else (path, "", "")
     if file.lower().endswith(NIFTI) and number.isdecimal():
         return _of_values(path, _nifti(file, int(number)))
-    _require_file(path)
     lower = path.lower()
+    if not lower.endswith((*ARRAY, *DICOM, *NIFTI)):
+        return _picture(path, size)
+    with _mistakes(path):
+        _require_file(path)
     if lower.endswith(ARRAY):
         return _of_values(path, _array(path))
     if lower.endswith(DICOM):
         return _of_values(path, _dicom(path))
-    if lower.endswith(NIFTI):
-        return _of_values(path, _nifti(path, 0))
-    return _picture(path, size)
+    return _of_values(path, _nifti(path, 0))
 
 
 def _picture(source: str | BinaryIO, size: int | None) -> tuple[Form, "Image | np.ndarray"]:
@@ -147,6 +153,8 @@ def _picture(source: str | BinaryIO, size: int | None) -> tuple[Form, "Image | n
             values = np.asarray(turned).astype(np.float32)
             if (clear := picture.info.get("transparency")) is not None:
                 values = np.where(values == clear, 0, values)
+            if not np.isfinite(values).all():
+                raise ValueError(NO_NUMBERS)
             return form, values[:, :, None]
         turned.info = picture.info
         return form, turned  # loaded, it outlives its file
@@ -174,8 +182,8 @@ def _of_values(path: str, values: np.ndarray) -> tuple[Form, np.ndarray]:
         height, width, channels = values.shape
         if channels > MAX_CHANNELS or height * width > MAX_PIXELS:
             raise ValueError(f"{height}×{width} pixels with {channels} channels are too many")
-        if not np.isfinite(values).all():
-            raise ValueError("it holds values that are no numbers")
+        if values.dtype.kind == "f" and not (np.abs(values) < LARGEST).all():
+            raise ValueError(NO_NUMBERS)
     bits = 8 if values.dtype in (np.uint8, np.bool_) else 8 * values.dtype.itemsize
     if values.dtype == np.bool_:
         values = values.astype(np.uint8) * 255
@@ -183,8 +191,11 @@ def _of_values(path: str, values: np.ndarray) -> tuple[Form, np.ndarray]:
 
 
 def _array(path: str) -> np.ndarray:
-    with _mistakes(path):
-        return np.load(path, allow_pickle=False)
+    with _mistakes(path), open(path, "rb") as file:
+        if file.read(6) != b"\x93NUMPY":
+            raise ValueError("it is no array of numpy's")
+        file.seek(0)
+        return np.lib.format.read_array(file, allow_pickle=False)
 
 
 def _dicom(path: str) -> np.ndarray:
@@ -209,20 +220,21 @@ def _nifti(path: str, number: int) -> np.ndarray:
     with _mistakes(path):
         file: Any = nibabel.load(path)
         volume = file.dataobj
-        values = volume[:, :, number] if len(volume.shape) == 3 else volume[:, :]
-        return np.asarray(values, dtype=np.float32).T  # rows are the second axis
+        values = np.asarray(volume[:, :, number] if len(volume.shape) == 3 else volume[:, :])
+        if values.dtype.kind not in "biuf":
+            raise ValueError(f"its type is {values.dtype}, not a number")
+        return values.astype(np.float32).T  # rows are the second axis
 
 
-def _require_file(path: str) -> None:
-    """Raise a BadPicture for what is no file with content: a pipe, a device, nothing."""
-    with _mistakes(path):
-        found = os.stat(path)
-        if stat.S_ISDIR(found.st_mode):
-            raise BadPicture(f"{path} is a folder; name the pictures in it.")
-        if not stat.S_ISREG(found.st_mode):
-            raise ValueError("it is a pipe or a device, not a file")
-        if found.st_size == 0:
-            raise ValueError("it is empty")
+def _require_file(path: str | Path) -> None:
+    """Raise an error for what is no file with content: a pipe, a device, nothing."""
+    found = os.stat(path)
+    if stat.S_ISDIR(found.st_mode):
+        raise IsADirectoryError
+    if not stat.S_ISREG(found.st_mode):
+        raise ValueError("it is a pipe or a device, not a file")
+    if found.st_size == 0:
+        raise ValueError("it is empty")
 
 
 @contextmanager
@@ -249,6 +261,8 @@ def _mistakes(path: str | Path | BinaryIO) -> Iterator[None]:
         raise
     except Exception as error:
         reason = " ".join(str(error).split()).replace(str(path), "it")
+        if isinstance(error, Image.UnidentifiedImageError):
+            reason = "it is in no format that is known"
         raise BadPicture(
             f"{shown} is not a readable picture ({reason}); mend or remove it."
         ) from None

@@ -10,7 +10,14 @@ import re
 from pathlib import Path
 
 from capsnet.errors import UserError
-from capsnet.pictures.decoding import NIFTI, SLICE, SUFFIXES, is_picture, num_slices
+from capsnet.pictures.decoding import (
+    NIFTI,
+    SLICE,
+    SUFFIXES,
+    BadPicture,
+    is_picture,
+    num_slices,
+)
 from capsnet.pictures.layout import NO_GROUPS, Layout, Listing
 
 SPLITS = {
@@ -22,6 +29,7 @@ SPLITS = {
     "test": "test",
     "testing": "test",
 }
+NUMBERS = re.compile(r"[0-9]{1,9}(,[0-9]{1,9})*")  # of folders
 JUNK = ("thumbs.db", "desktop.ini")  # left in folders by Windows
 
 
@@ -45,7 +53,7 @@ def list_folder(root: Path, layout: Layout) -> Listing:
     if empty and not found:
         raise UserError(f"{root} holds no pictures ({_kinds()}); give another folder.")
     class_part = layout.class_from or "1"
-    files = _with_slices(root, found)
+    files = _with_slices(root, found, layout, skipped)
     inner = [f.split("/")[depth:-1] for f in files]
     _require_clear(root, files, inner, layout, class_part)
     _require_filled(root, empty, depth, class_part)
@@ -97,27 +105,35 @@ def walk(root: Path) -> tuple[list[str], list[str], list[str]]:
     odd: list[str] = []
     empty: list[str] = []
     seen = set()
-    for place, folders, names in os.walk(root, followlinks=True):
-        where = os.stat(place)
-        if (where.st_dev, where.st_ino) in seen:
-            folders.clear()
-            continue
-        seen.add((where.st_dev, where.st_ino))
-        folders[:] = sorted(x for x in folders if not x.startswith("."))
-        names = [x for x in names if not x.startswith(".") and x.lower() not in JUNK]
-        if not names and not folders:
-            empty.append(Path(place).relative_to(root).as_posix())
-        base = Path(place).relative_to(root).as_posix()
-        prefix = "" if base == "." else f"{base}/"
-        for name in names:
-            regular = os.path.isfile(os.path.join(place, name))
-            (found if is_picture(name) and regular else odd).append(prefix + name)
+    waiting = [""]
+    while waiting:
+        prefix = waiting.pop()
+        try:
+            where = os.stat(os.path.join(root, prefix))
+            if (where.st_dev, where.st_ino) in seen:
+                continue
+            seen.add((where.st_dev, where.st_ino))
+            with os.scandir(os.path.join(root, prefix)) as entries:
+                inside = [x for x in entries if not x.name.startswith(".")]
+        except OSError as error:
+            shown = _shown(root, prefix)
+            raise UserError(
+                f"Could not look into {shown}: {error.strerror}; ask its owner, or move it away."
+            ) from None
+        folders = [x.name for x in inside if x.is_dir()]
+        others = [x for x in inside if not x.is_dir() and x.name.lower() not in JUNK]
+        if not folders and not others:
+            empty.append(prefix.rstrip("/") or ".")
+        for entry in others:
+            fine = is_picture(entry.name) and entry.is_file()
+            (found if fine else odd).append(prefix + entry.name)
+        waiting += [f"{prefix}{name}/" for name in sorted(folders, reverse=True)]
     return sorted(found), sorted(odd), empty
 
 
 def part_of(root: Path, file: str, folders: list[str], part: str, what: str) -> str:
     """Return the folder(s) of a picture that a number says, or what a pattern finds in its path."""
-    if re.fullmatch(r"\d+(,\d+)*", part):
+    if NUMBERS.fullmatch(part):
         numbers = [int(x) for x in part.split(",")]
         if min(numbers) < 1 or max(numbers) > len(folders):
             raise UserError(
@@ -165,12 +181,13 @@ def _require_clear(
 ) -> None:
     """Raise a UserError if a picture has no folder, or folders that nobody has explained."""
     for file, folders in zip(files, inner, strict=True):
-        if not folders and class_part.replace(",", "").isdecimal():
+        if not folders and NUMBERS.fullmatch(class_part):
             raise UserError(
                 f"{_shown(root, file)} lies in no class folder; lay the pictures out as "
                 f"{root}/CLASS/picture.png, or name them in a table."
             )
-    used = [int(x) for x in class_part.split(",")] if class_part[:1].isdecimal() else [1]
+    numbered = NUMBERS.fullmatch(class_part)
+    used = [int(x) for x in class_part.split(",")] if numbered else [1]
     deep = next((k for k, folders in enumerate(inner) if len(folders) > max(used)), None)
     if deep is not None and layout.group_from is None:
         raise UserError(
@@ -190,14 +207,21 @@ def _require_filled(root: Path, empty: list[str], depth: int, class_part: str) -
             )
 
 
-def _with_slices(root: Path, found: list[str]) -> list[str]:
-    """Return the files, a volume as its slices."""
+def _with_slices(root: Path, found: list[str], layout: Layout, skipped: list[str]) -> list[str]:
+    """Return the files, a volume as its slices; volumes that cannot be read are skipped."""
     files = []
     for file in found:
-        if file.lower().endswith(NIFTI) and (num := num_slices(str(root / file))) > 1:
-            files += [f"{file}{SLICE}{k}" for k in range(num)]
-        else:
+        if not file.lower().endswith(NIFTI):
             files.append(file)
+            continue
+        try:
+            num = num_slices(str(root / file))
+        except BadPicture as error:
+            if not layout.skip_bad:
+                raise UserError(f"{error} (Leave such files out with --skip-bad.)") from None
+            skipped.append(str(error))
+            continue
+        files += [f"{file}{SLICE}{k}" for k in range(num)] if num > 1 else [file]
     return files
 
 

@@ -148,7 +148,7 @@ def _forms(stored: Stored) -> list[Finding]:
     sides = sorted((max(f.width, f.height), f) for f in forms)
     (_, small), (_, large) = sides[0], sides[-1]
     sizes = f"{small.width}×{small.height}"
-    if large != small:
+    if large[:2] != small[:2]:
         sizes += f" to {large.width}×{large.height}"
     depths = sorted(Counter(f.bits for f in forms).items())
     bits = ", ".join(f"{num:,} of {depth} bits" for depth, num in depths)

@@ -3,6 +3,7 @@
 layout = Layout(class_from="1", group_from="2"); listing = list_pictures(Path("scans"), layout)
 """
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -71,7 +72,7 @@ class Listing:
 
     def path(self, index: int) -> str:
         """Return where a picture is."""
-        return str(self.root / self.files[index])
+        return os.path.join(self.root, self.files[index])
 
     def strata(self) -> list[str]:
         """Return what the shares of a random choice are kept of: classes, or ranges of a number."""

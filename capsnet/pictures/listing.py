@@ -29,7 +29,7 @@ def list_pictures(path: Path, layout: Layout) -> Listing:
             "folder per class, or a CSV file that names pictures."
         )
     if split_file is not None:
-        listing = replace(listing, splits=_from_file(listing, split_file))
+        listing = _parted(listing, split_file, layout.skip_bad)
     return listing
 
 
@@ -47,12 +47,17 @@ def _split_parts(listing: Listing, part: str) -> tuple[str, ...]:
     return tuple(splits)
 
 
-def _from_file(listing: Listing, path: Path) -> tuple[str, ...]:
-    """Return the split of each picture as a file written by a run says it."""
+def _parted(listing: Listing, path: Path, skip_bad: bool) -> Listing:
+    """Return the pictures with their splits as a file written by a run says them.
+
+    A run that left out bad files does not name them: neither are they here.
+    """
     said = read_splits(path)
-    for file in listing.files:
-        if file not in said:
-            raise UserError(
-                f"{listing.root / file} is not in {path}; take it away, or make a new split."
-            )
-    return tuple(said[file] for file in listing.files)
+    rows = [k for k, file in enumerate(listing.files) if file in said]
+    if len(rows) < len(listing):
+        others = [listing.root / file for file in listing.files if file not in said]
+        if not skip_bad or not rows:
+            shown = str(others[0]).replace("\n", "\\n")
+            raise UserError(f"{shown} is not in {path}; take it away, or make a new split.")
+        listing = listing.subset(rows, tuple(f"{x} is not in {path}." for x in others))
+    return replace(listing, splits=tuple(said[file] for file in listing.files))

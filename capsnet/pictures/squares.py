@@ -34,7 +34,10 @@ def read_square(
         return _square_values(source, picture, size, channels, fit), form
     if channels not in (1, 3):
         raise UserError(f"Pictures have 1 or 3 channels, not {channels}; ask for one of these.")
-    return planes(square(flatten(picture, channels), size, fit)), form
+    pixels = planes(square(flatten(picture, min(channels, form.channels)), size, fit))
+    if len(pixels) < channels:
+        pixels = np.broadcast_to(pixels, (channels, size, size))
+    return pixels, form
 
 
 def in_window(values: np.ndarray, reading: Reading) -> np.ndarray:
@@ -73,6 +76,8 @@ def square(picture: "Image", size: int, fit: Fit = "pad") -> "Image":
     from PIL import Image
 
     width, height = picture.size
+    if width == height == size:
+        return picture
     if fit == "pad":
         return paste(scale(picture, size), size)
     box = None
@@ -80,8 +85,6 @@ def square(picture: "Image", size: int, fit: Fit = "pad") -> "Image":
         side = min(width, height)
         left, top = (width - side) / 2, (height - side) / 2
         box = (left, top, left + side, top + side)
-    elif picture.size == (size, size):
-        return picture
     return picture.resize((size, size), Image.Resampling.BILINEAR, box)
 
 

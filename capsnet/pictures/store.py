@@ -10,32 +10,27 @@ import hashlib
 import json
 import os
 import shutil
-import subprocess
-import sys
-import tempfile
-import threading
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from capsnet.errors import UserError
 from capsnet.files import cache_folder, locked
-from capsnet.pictures.decoding import SLICE, Form, read_form
+from capsnet.pictures.decoding import SLICE, Form, decode, read_form
 from capsnet.pictures.layout import Layout, Listing
+from capsnet.pictures.processes import Progress, read_all
 from capsnet.pictures.reading import DEEP_WHITE, Reading
 from capsnet.pictures.squares import in_window
-from capsnet.pictures.worker import Job, Told, read_row
+from capsnet.pictures.worker import Job, Told
 
-VERSION = 1  # of what is kept; another one is read anew
+VERSION = 2  # of what is kept; another one is read anew
 DEFAULT_SIZE = 32
-FEW = 600  # pictures that one process has read before others have started
 KEPT_DAYS = 30  # an array that nobody has asked for since is removed
-SLICES = 64  # pictures at a time where all values are looked at
-
-Progress = Callable[[int, int], None]
+CHUNK_BYTES = 2**24  # pictures at a time where all values are looked at
+LOOKED_AT = 20  # pictures that say whether all are taken to be grey
+UNFINISHED = ".unfinished-"
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,14 +62,41 @@ def read_pictures(
     are grey, else 3. Of pictures of more than 8 bits the whole range becomes black to white, unless
     the layout has a window.
     """
-    key = _key(listing, size, channels, layout)
-    place = cache_folder() / "pictures" / key
+    _require_window(layout)
+    place = cache_folder() / "pictures" / _key(listing, size, channels, layout)
+    _require_writable(place.parent)
     with locked(place.with_suffix(".lock")):
-        if not (place / "facts.json").exists():
+        stored = _open(listing, place)
+        if stored is None:
             _make(listing, size, channels, layout, place, progress)
             _clear_old(place)
+            stored = _open(listing, place)
+        if stored is None:
+            raise UserError(f"{place} was changed while it was used; try again.")
         os.utime(place)
-        return _open(listing, place)
+        return stored
+
+
+def _require_window(layout: Layout) -> None:
+    if layout.window is not None:
+        low, high = layout.window
+        if not (np.isfinite([low, high]).all() and low < high):
+            raise UserError(
+                f"The window {low:g} {high:g} is none: black must be a smaller number than white; "
+                "correct --window."
+            )
+
+
+def _require_writable(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if not os.access(folder, os.W_OK):
+            raise PermissionError(0, "it is read-only")
+    except OSError as error:
+        raise UserError(
+            f"Could not write {folder}: {error.strerror}; set CAPSNET_CACHE to a folder you can "
+            "write to."
+        ) from None
 
 
 def _key(listing: Listing, size: int | None, channels: int | None, layout: Layout) -> str:
@@ -84,7 +106,7 @@ def _key(listing: Listing, size: int | None, channels: int | None, layout: Layou
     digest.update(json.dumps([str(listing.root.resolve()), *wanted]).encode())
     for file in listing.files:
         try:
-            path = str(listing.root / file)
+            path = os.path.join(listing.root, file)  # many times faster than Path's
             found = os.stat(path.rpartition(SLICE)[0] if SLICE in file else path)
             facts = (found.st_size, found.st_mtime_ns)
         except OSError:
@@ -103,30 +125,31 @@ def _make(
 ) -> None:
     """Read all files and write the array with its facts; nothing is left if that fails."""
     files = tuple(listing.path(k) for k in range(len(listing)))
+    work = place.with_name(UNFINISHED + place.name)  # one for each, so that they cannot pile up
+    shutil.rmtree(work, ignore_errors=True)
     try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        work = Path(tempfile.mkdtemp(dir=place.parent, prefix=".unfinished-"))
-    except OSError as error:
-        raise UserError(
-            f"Could not write {place.parent}: {error.strerror}; set CAPSNET_CACHE to a folder you "
-            "can write to."
-        ) from None
-    try:
-        first = _first_form(files, layout)
+        work.mkdir()
+        first, deep = _first_form(files, layout)
         if size is None:
             size = _usual_size(files, first, layout)
         if channels not in (None, 1, 3) and first.channels in (1, 3) and first.channels != channels:
             raise UserError(f"Pictures have 1 or 3 channels, not {channels}; ask for one of these.")
         wanted = channels or (3 if first.channels in (1, 3) else first.channels)
-        deep = first.bits > 8 and first.channels != 3
-        out = work / "raw.npy"
-        shape = (len(files), wanted, size, size)
-        np.lib.format.open_memmap(out, "w+", np.float32 if deep else np.uint8, shape)
-        job = Job(files, size, wanted, layout.fit, deep, str(out), layout.skip_bad)
-        told = _read_all(job, work, progress)
+        grey = channels is None and _seem_grey(files)
+        kind = np.float32 if deep else np.uint8
+        job = Job(
+            files, size, wanted, layout.fit, deep, str(work / "raw.npy"), layout.skip_bad, grey
+        )
+        if grey:
+            job = replace(job, channels=1)
+        allocate(job.out, kind, (len(files), job.channels, size, size))
+        told = read_all(job, work, progress)
+        if any(t.form is not None and t.ends(job) for t in told):  # one in colour, after all
+            job = replace(job, channels=wanted, grey=False)
+            allocate(job.out, kind, (len(files), wanted, size, size))
+            told = read_all(job, work, progress)
         _finish(told, job, channels, layout, work)
-        if place.exists():
-            shutil.rmtree(place)
+        shutil.rmtree(place, ignore_errors=True)
         work.replace(place)
     except OSError as error:
         raise UserError(
@@ -137,15 +160,40 @@ def _make(
         shutil.rmtree(work, ignore_errors=True)
 
 
-def _first_form(files: tuple[str, ...], layout: Layout) -> Form:
-    """Return the form of the first picture that can be read."""
+def allocate(path: str | Path, kind: type, shape: tuple[int, ...]) -> np.ndarray:
+    """Return a new mapped array whose place on the disk is taken at once.
+
+    A mapped file that only seems to be there ends the process when the disk is full; so it is an
+    OSError.
+    """
+    images = np.lib.format.open_memmap(path, "w+", kind, shape)
+    if hasattr(os, "posix_fallocate"):
+        with open(path, "rb+") as file:
+            os.posix_fallocate(file.fileno(), 0, os.fstat(file.fileno()).st_size)
+    return images
+
+
+def _first_form(files: tuple[str, ...], layout: Layout) -> tuple[Form, bool]:
+    """Return the form of the first picture that can be read, and if it has more than bytes."""
     for path in files:
         try:
-            return read_form(path)
-        except UserError:
+            form, values = decode(path)
+            return form, isinstance(values, np.ndarray) and values.dtype != np.uint8
+        except UserError as error:
             if not layout.skip_bad:
-                raise
+                raise UserError(f"{error} (Leave such files out with --skip-bad.)") from None
     raise UserError("None of the pictures can be read; give others.")
+
+
+def _seem_grey(files: tuple[str, ...]) -> bool:
+    """Whether some pictures from all over are grey; what cannot be read says nothing."""
+    for path in files[:: max(1, len(files) // LOOKED_AT)]:
+        try:
+            if read_form(path).channels != 1:
+                return False
+        except UserError:
+            continue
+    return True
 
 
 def _usual_size(files: tuple[str, ...], first: Form, layout: Layout) -> int:
@@ -157,75 +205,10 @@ def _usual_size(files: tuple[str, ...], first: Form, layout: Layout) -> int:
         try:
             form = read_form(path)
             longest = max(longest, form.width, form.height)
-        except UserError:
+        except UserError as error:
             if not layout.skip_bad:
-                raise
+                raise UserError(f"{error} (Leave such files out with --skip-bad.)") from None
     return longest
-
-
-def _read_all(job: Job, work: Path, progress: Progress | None) -> list[Told]:
-    """Read the pictures of a job, in this process or, if they are many, in one for each core."""
-    count = os.cpu_count() or 1
-    if len(job.files) < FEW or count == 1:
-        images = np.load(job.out, mmap_mode="r+")
-        told = []
-        for row in range(len(job.files)):
-            told.append(read_row(job, images, row))
-            if told[-1].problem and not job.skip_bad:
-                break
-            if progress is not None:
-                progress(row + 1, len(job.files))
-        return _checked(told, job)
-    path = work / "job.json"
-    path.write_text(json.dumps(job.to_json()), encoding="utf-8")
-    words = [sys.executable, "-m", "capsnet.pictures.worker", str(path)]
-    source = str(Path(__file__).parents[2])
-    env = os.environ | {
-        "PYTHONPATH": os.pathsep.join([source, *filter(None, [os.environ.get("PYTHONPATH")])])
-    }
-    workers = [
-        subprocess.Popen(
-            [*words, str(k), str(count)], stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, env=env
-        )
-        for k in range(count)
-    ]
-    done, turn = [0], threading.Lock()
-
-    def listen(worker: "subprocess.Popen[bytes]") -> None:
-        assert worker.stdout is not None
-        for line in worker.stdout:
-            with turn:
-                done[0] += int(line)
-                if progress is not None:
-                    progress(done[0], len(job.files))
-
-    listeners = [threading.Thread(target=listen, args=(w,), daemon=True) for w in workers]
-    try:
-        for listener in listeners:
-            listener.start()
-        for listener, worker in zip(listeners, workers, strict=True):
-            listener.join()
-            if worker.wait() != 0:
-                raise UserError("A process that read pictures was stopped; try again.")
-    finally:
-        for worker in workers:
-            worker.kill()
-            worker.wait()
-    told = []
-    for k in range(count):
-        said = json.loads((work / f"told-{k}.json").read_text(encoding="utf-8"))
-        told += [Told(row, form and Form(*form), problem) for row, form, problem in said]
-    return _checked(sorted(told, key=lambda t: t.row), job)
-
-
-def _checked(told: list[Told], job: Job) -> list[Told]:
-    """Return what was told; a UserError with the first problem unless bad files are skipped."""
-    problems = [t.problem for t in told if t.problem]
-    if problems and not job.skip_bad:
-        raise UserError(f"{problems[0]} (Leave such files out with --skip-bad.)")
-    if all(t.form is None for t in told):
-        raise UserError(f"None of the pictures can be read: {problems[0]}")
-    return told
 
 
 def _finish(told: list[Told], job: Job, channels: int | None, layout: Layout, work: Path) -> None:
@@ -237,6 +220,7 @@ def _finish(told: list[Told], job: Job, channels: int | None, layout: Layout, wo
     kept = channels or job.channels
     if channels is None and all(form.channels == 1 for form in forms):
         kept = 1
+    step = max(1, CHUNK_BYTES // raw[0].nbytes)
     values = window = None
     if job.deep:
         spans = [(float(raw[k].min()), float(raw[k].max())) for k in rows]
@@ -247,17 +231,22 @@ def _finish(told: list[Told], job: Job, channels: int | None, layout: Layout, wo
     elif layout.window is not None:
         raise UserError("These pictures have 8 bits, which need no window; leave --window out.")
     reading = Reading(job.size, kept, layout.fit, window)
-    shape = (len(rows), kept, job.size, job.size)
-    kind = np.int16 if job.deep else np.uint8
-    images = np.lib.format.open_memmap(work / "images.npy", "w+", kind, shape)
-    for start in range(0, len(rows), SLICES):
-        part = raw[rows[start : start + SLICES], :kept]
-        if window is not None:
-            part = (in_window(part, reading) * DEEP_WHITE).round()
-        images[start : start + SLICES] = part
-    images.flush()
-    del raw, images
-    Path(job.out).unlink()
+    if raw.dtype == np.uint8 and raw.shape[:2] == (len(rows), kept):
+        del raw
+        Path(job.out).replace(work / "images.npy")
+    else:
+        kind = np.int16 if job.deep else np.uint8
+        shape = (len(rows), kept, job.size, job.size)
+        images = allocate(work / "images.npy", kind, shape)
+        for start in range(0, len(rows), step):
+            part = raw[rows[start : start + step], :kept]
+            if window is not None:
+                part = (in_window(part, reading) * DEEP_WHITE).round()
+            images[start : start + step] = part
+        del raw, images
+        Path(job.out).unlink()
+    with open(work / "images.npy", "rb+") as file:
+        os.fsync(file.fileno())
     facts = {
         "rows": rows,
         "forms": forms,
@@ -268,23 +257,32 @@ def _finish(told: list[Told], job: Job, channels: int | None, layout: Layout, wo
     (work / "facts.json").write_text(json.dumps(facts), encoding="utf-8")
 
 
-def _open(listing: Listing, place: Path) -> Stored:
-    facts = json.loads((place / "facts.json").read_text(encoding="utf-8"))
-    rows = facts["rows"]
-    problems = tuple(facts["problems"])
+def _open(listing: Listing, place: Path) -> Stored | None:
+    """Return what is in the cache; None if nothing is, or not what was written."""
+    try:
+        facts = json.loads((place / "facts.json").read_text(encoding="utf-8"))
+        rows, problems = facts["rows"], tuple(facts["problems"])
+        reading = Reading.from_json(facts["reading"])
+        forms = tuple(Form(*form) for form in facts["forms"])
+        values = None if facts["values"] is None else tuple(facts["values"])
+        images = np.load(place / "images.npy", mmap_mode="r")
+    except (OSError, EOFError, ValueError, KeyError, TypeError):
+        return None
+    shape = (len(rows), reading.channels, reading.size, reading.size)
+    if images.shape != shape or len(forms) != len(rows):
+        return None
     kept = listing if len(rows) == len(listing) else listing.subset(rows, problems)
-    return Stored(
-        kept,
-        np.load(place / "images.npy", mmap_mode="r"),
-        Reading.from_json(facts["reading"]),
-        tuple(Form(*form) for form in facts["forms"]),
-        None if facts["values"] is None else tuple(facts["values"]),
-    )
+    return Stored(kept, images, reading, forms, values)
 
 
 def _clear_old(place: Path) -> None:
     """Remove arrays that nobody has asked for in a long time, and what killed processes left."""
     limit = time.time() - KEPT_DAYS * 86_400
     for folder in place.parent.iterdir():
-        if folder.is_dir() and folder.stat().st_mtime < limit:
+        if folder.name.startswith(UNFINISHED):
+            key = folder.name.removeprefix(UNFINISHED)
+            with locked(place.with_name(f"{key}.lock"), wait=False) as mine:
+                if mine:
+                    shutil.rmtree(folder, ignore_errors=True)
+        elif folder.is_dir() and folder.stat().st_mtime < limit:
             shutil.rmtree(folder, ignore_errors=True)

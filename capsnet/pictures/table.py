@@ -4,8 +4,8 @@ listing = list_table(Path("faces.csv"), Layout(numbers_from="age", group_from="p
 """
 
 import csv
+import os
 from collections import Counter
-from math import isfinite
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,6 +18,9 @@ CLASS_COLUMNS = ("label", "class")
 BETWEEN = "|"  # the classes in one cell
 YES, NO = ("1", "1.0", "true", "yes"), ("0", "0.0", "false", "no", "")
 MAX_CELL = 1_000_000
+MAX_SHOWN = 200
+LARGEST = 1e30  # of a number; single precision ends a little above
+NO_CELL = "\0"
 
 Row = dict[str, str]
 
@@ -52,27 +55,29 @@ def list_table(path: Path, layout: Layout) -> Listing:
     groups, splits, skipped = [], [], []
     for number, row in enumerate(rows, 2):
         try:
+            if NO_CELL in row.values():
+                raise UserError(
+                    f"has not {len(columns)} cells, as the first line (text with commas stands in "
+                    "double quotes)"
+                )
             file = row[file_column].replace("\\", "/")
-            if not file:
-                raise UserError("names no file")
-            if not (path.parent / file).is_file():
-                raise UserError(f"names {file}, which is not there")
-            if file in seen:
-                raise UserError(f"names {file} again, after row {seen[file]}")
+            place = _place(path, file)
+            if place in seen:
+                raise UserError(f"names {file} again, after row {seen[place]}")
             label = _label(row, asked)
             split = _split(row, split_column)
             group = row[group_column] if group_column else ""
             if group_column and not group:
                 raise UserError(f"says nothing in the column {group_column}")
         except UserError as error:
-            sentence = f"Row {number} of {path} {error}"
+            sentence = f"Row {number} of {path} {error}".replace("\n", "\\n")
             if not layout.skip_bad:
                 raise UserError(
                     f"{sentence}; correct it, or leave such rows out with --skip-bad."
                 ) from None
             skipped.append(f"{sentence}.")
             continue
-        seen[file] = number
+        seen[place] = number
         files.append(file)
         labels.append(label)
         groups.append(group)
@@ -107,18 +112,38 @@ def read_splits(path: Path) -> dict[str, str]:
     said = {}
     for number, row in enumerate(rows, 2):
         try:
+            if NO_CELL in row.values():
+                raise UserError("has too many or too few cells")
             said[row["file"]] = _split(row, "split")
         except UserError as error:
             raise UserError(f"Row {number} of {path} {error}; correct it.") from None
     return said
 
 
+def _place(path: Path, file: str) -> str:
+    """Return where a file of a table is, the same for all ways to write it."""
+    if not file:
+        raise UserError("names no file")
+    place = os.path.normpath(path.parent / file)
+    if not os.path.isfile(place):
+        shown = file if len(file) < MAX_SHOWN else f"{file[:MAX_SHOWN]}…"
+        there = os.path.lexists(place)
+        raise UserError(f"names {shown}, which is {'no file' if there else 'not there'}")
+    return place
+
+
 def _read(path: Path) -> tuple[list[str], list[Row]]:
+    """Return the names of the columns, and the rows; a row of another length holds NO_CELL."""
+    if path.exists() and not path.is_file():
+        raise UserError(f"{path} is no file; give a table as UTF-8 CSV.")
     try:
         with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
             csv.field_size_limit(MAX_CELL)
-            delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
-            reader = csv.reader(file, delimiter=delimiter, strict=True)
+            head = file.readline(MAX_CELL)
+            if "\0" in head:
+                raise csv.Error("it holds zero bytes")
+            file.seek(0)
+            reader = csv.reader(file, delimiter=_delimiter(path, head), strict=True)
             lines = [line for line in reader if any(cell.strip() for cell in line)]
     except FileNotFoundError:
         raise UserError(f"There is no table {path}; check the name.") from None
@@ -129,15 +154,19 @@ def _read(path: Path) -> tuple[list[str], list[Row]]:
     columns = [name.strip() for name in lines[0]]
     if twice := [name for name, num in Counter(columns).items() if num > 1]:
         raise UserError(f"{path} has the column '{twice[0]}' twice; name them differently.")
-    rows = []
-    for number, line in enumerate(lines[1:], 2):
-        if len(line) != len(columns):
-            raise UserError(
-                f"Row {number} of {path} has {len(line)} cells, the first line {len(columns)}; "
-                "correct it (text with commas stands in double quotes)."
-            )
-        rows.append(dict(zip(columns, (cell.strip() for cell in line), strict=True)))
+    rows: list[Row] = []
+    for line in lines[1:]:
+        if len(line) == len(columns):
+            rows.append(dict(zip(columns, (cell.strip() for cell in line), strict=True)))
+        else:
+            rows.append(dict.fromkeys(columns, NO_CELL))
     return columns, rows
+
+
+def _delimiter(path: Path, head: str) -> str:
+    """Return what stands between cells: a spreadsheet in some countries writes semicolons."""
+    usual = "\t" if path.suffix.lower() == ".tsv" else ","
+    return usual if usual in head else max(usual, ",", ";", "\t", key=head.count)
 
 
 def _column(
@@ -177,6 +206,8 @@ def _asked(
         chosen = tuple(name.strip() for name in given.split(","))
         for name in chosen:
             _column(path, columns, name, "label", (), decided)
+        if twice := [name for name, num in Counter(chosen).items() if num > 1]:
+            raise UserError(f"The column '{twice[0]}' is asked for twice; name it once.")
     if layout.numbers_from:
         return Asked("numbers", chosen)
     if len(chosen) > 1:
@@ -209,7 +240,7 @@ def _label(row: Row, asked: Asked) -> Label:
 
 def _is_number(cell: str) -> bool:
     try:
-        return isfinite(float(cell))
+        return abs(float(cell)) < LARGEST  # NaN is not
     except ValueError:
         return False
 

@@ -7,6 +7,7 @@ of torch. It needs neither, and starts in a sixth of a second.
 """
 
 import json
+import os
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -32,6 +33,7 @@ class Job:
     deep: bool  # float32, else bytes
     out: str
     skip_bad: bool
+    grey: bool = False  # all are taken to be grey; the first in colour ends the job
 
     def to_json(self) -> dict[str, Any]:
         """Return the job as plain JSON values."""
@@ -46,18 +48,23 @@ class Told:
     form: Form | None
     problem: str = ""
 
+    def ends(self, job: Job) -> bool:
+        """Whether there is no use in reading on."""
+        if self.form is None:
+            return not job.skip_bad
+        return job.grey and self.form.channels != 1
+
 
 def read_share(job: Job, number: int, count: int) -> "list[Told]":
     """Read every `count`-th picture from `number` on into the array; a line on stdout at times."""
-    images = np.load(job.out, mmap_mode="r+")
+    images = np.asarray(np.load(job.out, mmap_mode="r+"))  # its rows are cheaper than a memmap's
     told = []
     for done, row in enumerate(range(number, len(job.files), count), 1):
         told.append(read_row(job, images, row))
-        if told[-1].problem and not job.skip_bad:
+        if told[-1].ends(job):
             break
         if done % TOLD == 0:
             print(TOLD, flush=True)
-    images.flush()  # type: ignore[attr-defined]
     return told
 
 
@@ -90,4 +97,7 @@ def main(words: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    try:
+        main(sys.argv[1:])
+    except (BrokenPipeError, FileNotFoundError):  # whoever asked is gone, and may be its folder
+        os._exit(1)

@@ -243,6 +243,7 @@ class TrainConfig(Layout):
         held = bool(self.holdout) or (own and self.holdout is None)
         _require(held or self.stop_at_error is None, "stop-at-error needs a holdout")
         _require(held or self.final_split == "test", "final-split needs a holdout")
+        _require(self.folds != 1, "one fold leaves nothing to train on; ask for 2 folds or more")
         _require(self.fold <= self.folds, "fold must be one of the folds")
         _require(own or not self.folds, "folds are for pictures of your own; leave them out")
         _require(

@@ -154,7 +154,7 @@ def test_many_are_read_by_processes_as_by_one(tmp_path, monkeypatch):
     for k in range(40):
         save(root / "ab"[k % 2] / f"{k}.png", noise(k, (20, 14, 3)))
     one = open_own(root, size=16).stored
-    monkeypatch.setattr("capsnet.pictures.store.FEW", 1)
+    monkeypatch.setattr("capsnet.pictures.processes.FEW", 1)
     monkeypatch.setenv("CAPSNET_CACHE", str(tmp_path / "other"))
     several = open_own(root, size=16).stored
     assert np.array_equal(one.images, several.images) and one.forms == several.forms

@@ -5,9 +5,11 @@ own = open_own(Path("scans"), Layout(class_from="1", group_from="2")); own.split
 
 import csv
 import io
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from zipfile import BadZipFile
 
 import numpy as np
 import torch
@@ -16,6 +18,7 @@ from torch import Tensor
 from capsnet.data.splits.parting import part
 from capsnet.data.splits.split import Split
 from capsnet.errors import UserError
+from capsnet.files import whole_file
 from capsnet.pictures.alike import Alike, find_alike
 from capsnet.pictures.checking import Check, check_pictures
 from capsnet.pictures.grouping import group_rows
@@ -54,7 +57,7 @@ class Own:
         if listing.kind == "several_labels":
             return SeveralLabels(listing.names)
         rows = [k for k, split in enumerate(self.splits) if split == "train"]
-        values = np.array([listing.labels[k] for k in rows], dtype=np.float64)
+        values = np.array([listing.labels[k] for k in rows], dtype=np.float32)
         ranges = tuple(zip(values.min(axis=0).tolist(), values.max(axis=0).tolist(), strict=True))
         for name, (low, high) in zip(listing.names, ranges, strict=True):
             if not low < high:
@@ -122,6 +125,7 @@ def open_own(
     listing = list_pictures(path, layout)
     stored = read_pictures(listing, size, channels, layout, progress)
     listing = stored.listing
+    _require_no_lost_class(listing)
     alike = _alike(stored)
     if parted or listing.splits:
         splits = part(listing, group_rows(listing, alike), holdout, seed, fold)
@@ -154,10 +158,20 @@ def _alike(stored: Stored) -> Alike:
     try:
         with np.load(path) as kept:
             return Alike(kept["same"], kept["near"], kept["flat"])
-    except (OSError, KeyError, ValueError):
+    except (OSError, EOFError, KeyError, ValueError, BadZipFile):
         alike = find_alike(stored.images, stored.reading.white)
-        np.savez(path, same=alike.same, near=alike.near, flat=alike.flat)
-        return alike
+    with suppress(UserError), whole_file(path) as temporary:  # it can be computed again
+        np.savez(temporary, same=alike.same, near=alike.near, flat=alike.flat)
+    return alike
+
+
+def _require_no_lost_class(listing: Listing) -> None:
+    """Raise a UserError if all pictures of a class had to be left out."""
+    if listing.kind == "one_label" and (lost := set(listing.names) - set(map(str, listing.labels))):
+        raise UserError(
+            f"None of the pictures of the class '{min(lost)}' can be used ({listing.skipped[-1]}); "
+            "mend them, or take the class away."
+        )
 
 
 def _require_all_classes(listing: Listing, splits: tuple[str, ...]) -> None:
