@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 
 from capsnet.errors import UserError
-from capsnet.pictures.decoding import NIFTI, SLICE, SUFFIXES, is_picture, num_slices
+from capsnet.pictures.decoding import SLICE, SUFFIXES, is_picture, slices_of
 from capsnet.pictures.layout import NO_GROUPS, Layout, Listing
 
 SPLITS = {
@@ -194,10 +194,8 @@ def _with_slices(root: Path, found: list[str]) -> list[str]:
     """Return the files, a volume as its slices."""
     files = []
     for file in found:
-        if file.lower().endswith(NIFTI) and (num := num_slices(str(root / file))) > 1:
-            files += [f"{file}{SLICE}{k}" for k in range(num)]
-        else:
-            files.append(file)
+        whole = str(root / file)
+        files += [file + name.removeprefix(whole) for name in slices_of(whole)]
     return files
 
 
