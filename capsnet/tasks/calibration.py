@@ -28,6 +28,11 @@ class Calibration:
     temperature: float = 1.0
     thresholds: tuple[float, ...] = ()  # none: the most probable class, or one half
 
+    @property
+    def is_known(self) -> bool:
+        """Whether anything was chosen: too few validation pictures leave answers as they are."""
+        return self != Calibration()
+
     def probabilities(self, task: Task, answers: Tensor) -> Tensor:
         """Return answers [N, J] as probabilities [N, J]; those of numbers and pairs as they are."""
         if isinstance(task, OneLabel):
