@@ -192,7 +192,9 @@ def test_a_run_that_stops_early_goes_on_to_the_same(step, tiny, ctrl_c, scripted
 def test_test_images_are_read_once(tiny, monkeypatch):
     opened = []
     before = loop.open_stream
-    monkeypatch.setattr(loop, "open_stream", lambda c, s, d: opened.append(s) or before(c, s, d))
+    monkeypatch.setattr(
+        loop, "open_stream", lambda c, s, *more: opened.append(s) or before(c, s, *more)
+    )
     train(tiny(**{**EARLY, "epochs": 2}))
     assert opened == ["train", "validation", "test"]
 
