@@ -16,8 +16,9 @@ from capsnet.models.reference import Reference, drawing_errors, measure_referenc
 from capsnet.models.weights import WEIGHTS, find_model, load_weights, save_weights
 from capsnet.pictures.reading import Reading
 from capsnet.prediction import predict
+from capsnet.prediction.answer import confidence
 from capsnet.prediction.trust import BLANK, doubts
-from capsnet.tasks import Calibration
+from capsnet.tasks import Calibration, SeveralLabels
 
 ODD_NAMES = ("a, b.png", 'say "7".png', "new\nline.png", "größe ٣.png", "=1+1.png")
 
@@ -156,6 +157,32 @@ def test_doubts_say_why(trained, tmp_path):
     assert doubts(model, sure, 0.2, Reference(0.2)) == ()
     assert "misses 70 %" in doubts(model, sure, 0.7, Reference(0.2))[0]
     assert doubts(model, two, 0.7, Reference(0.2), (BLANK,)) == (BLANK,)
+
+
+def test_doubts_are_about_what_was_said():
+    model = find_model("capsnet_small")[0]
+    lengths = [0.1, 0.1, 0.1, 0.66, 0.1, 0.1, 0.1, 0.1, 0.6, 0.1]
+    likely = [0.02, 0.02, 0.02, 0.31, 0.02, 0.02, 0.02, 0.02, 0.53, 0.02]
+    (told,) = doubts(model, lengths, calibrated=("8", likely))
+    assert told == "“8” is not sure, with a probability of only 0.53"
+    sure = [0.01] * 8 + [0.92, 0.0]
+    assert doubts(model, lengths, calibrated=("8", sure)) == ()
+    assert (
+        "no capsule is long" in doubts(model, [x / 2 for x in lengths], calibrated=("8", sure))[0]
+    )
+
+
+def test_several_labels_are_as_sure_as_what_was_said_of_each():
+    task, rule = SeveralLabels(("a", "b")), Calibration(1.0, (0.7, 0.2))
+    assert confidence(task, [0.6, 0.3], "b", rule) == pytest.approx(0.3)
+    assert confidence(task, [0.6, 0.1], "a", None) == pytest.approx(0.6)
+
+
+def test_a_folder_of_folds_asks_for_one_of_them(tmp_path):
+    (tmp_path / "fold1").mkdir()
+    (tmp_path / "fold1" / WEIGHTS).touch()
+    with pytest.raises(UserError, match=r"several runs; choose one, e\.g\. --weights .*fold1"):
+        find_model(str(tmp_path))
 
 
 def test_strange_pictures_are_doubted_and_digits_are_not(tmp_path):

@@ -96,7 +96,7 @@ def evaluate(
         check_names(model.task.names, stream)
         progress(0, stream.num_samples)
         layers = pick_precision(precision, where)
-        result = run(model.to(where), stream, batch_size, layers, progress)
+        result = run(model.to(where), stream, batch_size, layers, progress, card.calibration)
     show(
         json,
         {"model": model.name, "weights": weights, "data": data, **result.to_json()},

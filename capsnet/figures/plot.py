@@ -1,6 +1,10 @@
 """How our figures look: grids of small pictures, and colours that everybody can tell apart."""
 
+from collections import Counter
+from collections.abc import Iterable
+
 import numpy as np
+import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
@@ -8,7 +12,7 @@ from torch import Tensor
 from capsnet.data import Stream
 from capsnet.errors import UserError, require
 from capsnet.models import Draws, Model
-from capsnet.tasks import Batch
+from capsnet.tasks import Batch, OneLabel
 
 # Okabe and Ito's palette: distinguishable under all common colour blindness.
 ORANGE, SKY, GREEN, YELLOW, BLUE, RED, PINK = (
@@ -48,10 +52,30 @@ def as_text(name: str) -> str:
 
 def take(stream: Stream, index: int, count: int) -> Batch:
     """Return up to `count` test images from number `index` on."""
+    return stream.batch({name: x[index : index + count] for name, x in _plan(stream, index)})
+
+
+def take_in_turn(stream: Stream, index: int, count: int) -> Batch:
+    """Return up to `count` test images from number `index` on, the next of each class in turn.
+
+    Pictures of one's own lie class by class: those that follow each other would all be of one.
+    """
+    plan = _plan(stream, index)
+    if not isinstance(stream.task, OneLabel) or len(stream.split) != stream.num_samples:
+        return take(stream, index, count)
+    seen: Counter[int] = Counter()
+    turns = []
+    for label in stream.split.labels[index:].tolist():
+        turns.append(seen[label])
+        seen[label] += 1
+    rows = torch.tensor(np.argsort(turns, kind="stable")[:count] + index, device=stream.device)
+    return stream.batch({name: x[rows] for name, x in plan})
+
+
+def _plan(stream: Stream, index: int) -> Iterable[tuple[str, Tensor]]:
     if not 0 <= index < stream.num_samples:
         raise UserError(f"There is no image {index}; choose 0 to {stream.num_samples - 1}.")
-    plan = stream.plan(None)
-    return stream.batch({name: x[index : index + count] for name, x in plan.items()})
+    return stream.plan(None).items()
 
 
 def artist_of(model: Model) -> Draws:

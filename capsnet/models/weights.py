@@ -169,6 +169,10 @@ def find_weights(where: str) -> Path:
     if path.is_dir():
         path = path / WEIGHTS
         if not path.exists():
+            if runs := sorted(inner.parent for inner in Path(where).glob(f"*/{WEIGHTS}")):
+                raise UserError(
+                    f"{where} holds several runs; choose one, e.g. --weights {runs[0]}."
+                )
             raise UserError(
                 f"There is no {WEIGHTS} in {where}; finish the run with --resume or choose another."
             )

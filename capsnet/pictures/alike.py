@@ -38,7 +38,7 @@ def find_alike(images: np.ndarray, white: int) -> Alike:
     small = np.concatenate(
         [_small(images[k : k + step], white) for k in range(0, len(images), step)]
     )
-    flat = small.std(axis=(1, 2)) < FLAT
+    flat = _flat(small)
     same = _same(images, flat)
     first_of = np.arange(len(images))
     first_of[same[:, 1]] = same[:, 0]
@@ -47,6 +47,16 @@ def find_alike(images: np.ndarray, white: int) -> Alike:
     pairs = rows[_candidates(_hashes(small[rows]))]
     near = pairs[_correlation(small, pairs) >= NEAR]
     return Alike(same, near, np.flatnonzero(flat))
+
+
+def flat_rows(images: np.ndarray, white: int) -> np.ndarray:
+    """Return which of images [M, C, S, S] are flat, booleans [M]."""
+    parts = [_flat(_small(images[k : k + CHUNK], white)) for k in range(0, len(images), CHUNK)]
+    return np.concatenate(parts)
+
+
+def _flat(small: np.ndarray) -> np.ndarray:
+    return small.std(axis=(1, 2)) < FLAT
 
 
 def _small(images: np.ndarray, white: int) -> np.ndarray:

@@ -43,7 +43,7 @@ UPRIGHT, ORIENTATION = 1, 0x0112  # of the camera's mark
 FINE = 4  # a JPEG is decoded at this many times the size asked for, if it is larger
 LARGEST = 1e30  # of a value; single precision ends a little above
 NO_NUMBERS = "it holds values that are no numbers, or far too large"
-SLICE = "#"  # scan.nii.gz#12 is the twelfth slice of a volume
+SLICE = "#"  # scan.nii.gz#12 is slice 12 of a volume, the first is 0
 
 
 class Form(NamedTuple):
@@ -85,6 +85,13 @@ def num_slices(path: str) -> int:
         if 0 in shape:
             raise ValueError("it is empty")
         return 1 if len(shape) == 2 else int(shape[2])
+
+
+def slices_of(path: str) -> list[str]:
+    """Return the names of a volume's slices; of any other file its own."""
+    if not path.lower().endswith(NIFTI) or (num := num_slices(path)) == 1:
+        return [path]
+    return [f"{path}{SLICE}{k}" for k in range(num)]
 
 
 @contextmanager
@@ -207,11 +214,13 @@ def _dicom(path: str) -> np.ndarray:
         values = scan.pixel_array
         if values.ndim == 3 and scan.get("SamplesPerPixel", 1) == 1:
             raise ValueError(f"it holds {len(values)} frames; store each as a file")
-        slope, shift = scan.get("RescaleSlope", 1), scan.get("RescaleIntercept", 0)
-        values = values.astype(np.float32) * float(slope) + float(shift)
+        values = values.astype(np.float32)
         if scan.get("PhotometricInterpretation") == "MONOCHROME1":  # where small values are bright
-            values = values.max() + values.min() - values
-        return values
+            # About the middle of all that can be stored, so that equal values stay equal in every
+            # picture: 0 … 2^bits - 1, or -2^(bits-1) … 2^(bits-1) - 1 with signs.
+            values = (-1 if scan.PixelRepresentation else 2**scan.BitsStored - 1) - values
+        slope, shift = scan.get("RescaleSlope", 1), scan.get("RescaleIntercept", 0)
+        return values * float(slope) + float(shift)
 
 
 def _nifti(path: str, number: int) -> np.ndarray:

@@ -10,14 +10,7 @@ import re
 from pathlib import Path
 
 from capsnet.errors import UserError
-from capsnet.pictures.decoding import (
-    NIFTI,
-    SLICE,
-    SUFFIXES,
-    BadPicture,
-    is_picture,
-    num_slices,
-)
+from capsnet.pictures.decoding import SLICE, SUFFIXES, BadPicture, is_picture, slices_of
 from capsnet.pictures.layout import NO_GROUPS, Layout, Listing
 
 SPLITS = {
@@ -211,17 +204,13 @@ def _with_slices(root: Path, found: list[str], layout: Layout, skipped: list[str
     """Return the files, a volume as its slices; volumes that cannot be read are skipped."""
     files = []
     for file in found:
-        if not file.lower().endswith(NIFTI):
-            files.append(file)
-            continue
+        whole = str(root / file)
         try:
-            num = num_slices(str(root / file))
+            files += [file + name.removeprefix(whole) for name in slices_of(whole)]
         except BadPicture as error:
             if not layout.skip_bad:
                 raise UserError(f"{error} (Leave such files out with --skip-bad.)") from None
             skipped.append(str(error))
-            continue
-        files += [f"{file}{SLICE}{k}" for k in range(num)] if num > 1 else [file]
     return files
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from capsnet.tasks import Calibration, OneLabel, Pairs, SeveralLabels, Task
@@ -71,14 +72,17 @@ def decided(
     return shown.tolist(), said
 
 
-def confidence(task: Task, probabilities: Sequence[float], said: str) -> float | None:
-    """Return how probable what was said of one image is, of J probabilities."""
+def confidence(
+    task: Task, probabilities: Sequence[float], said: str, rule: Calibration | None = None
+) -> float | None:
+    """Return how probable what was said of one image by a rule is, of J probabilities."""
     if isinstance(task, OneLabel):
         return probabilities[task.names.index(said)]
     if isinstance(task, Pairs):
         return sorted(probabilities)[-2]
     if isinstance(task, SeveralLabels):  # of the class that is the least sure to be there or not
-        return min(max(p, 1 - p) for p in probabilities)
+        marks = (rule or Calibration()).chosen(task, torch.tensor([probabilities]))[0].tolist()
+        return min(p if mark else 1 - p for p, mark in zip(probabilities, marks, strict=True))
     return None
 
 

@@ -82,6 +82,7 @@ def predict(
     names = distinct_stems(paths) if reconstruct or save_input else []
     reference = find_reference(model, card, shows_digits(card.data))
     task, calibration = model.task, card.calibration
+    known = calibration is not None and calibration.is_known
     said: list[Prediction] = []
     with staged(reconstruct) as drawn_in, staged(save_input) as seen_in:
         for rows, seen in read_batches(paths, look, on_bad):
@@ -107,8 +108,15 @@ def predict(
                         dict(zip(task.names, shown[n], strict=True)),
                         isinstance(task, Labels),
                         drawn,
-                        confidence(task, shown[n], decisions[n]),
-                        doubts(model, plain[n], misses[n], reference, seen[n].doubts),
+                        confidence(task, shown[n], decisions[n], calibration),
+                        doubts(
+                            model,
+                            plain[n],
+                            misses[n],
+                            reference,
+                            seen[n].doubts,
+                            (decisions[n], shown[n]) if known else None,
+                        ),
                         saw,
                         calibration is not None,
                     )

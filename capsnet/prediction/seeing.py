@@ -18,7 +18,7 @@ from capsnet.data.registry import shows_digits
 from capsnet.errors import UserError
 from capsnet.models import Model
 from capsnet.models.weights import Card
-from capsnet.pictures.decoding import SUFFIXES, decode
+from capsnet.pictures.decoding import SUFFIXES, BadPicture, decode, slices_of
 from capsnet.pictures.finding import walk
 from capsnet.pictures.ink import Blank, find_ink, is_clean
 from capsnet.pictures.reading import BYTE_WHITE, Reading
@@ -142,15 +142,25 @@ def _spread(image: np.ndarray, channels: int) -> Tensor:
 
 
 def pictures_in(places: Iterable[Path | str]) -> list[Path]:
-    """Return files as they are, and all pictures below folders, in the order of their names."""
+    """Return files as they are, and all pictures below folders, in the order of their names.
+
+    A volume is its slices, as it is in training.
+    """
     found: list[Path] = []
     for place in map(Path, places):
         if not place.is_dir():
-            found.append(place)
+            found += _slices(place)
             continue
         below = [place / name for name in walk(place)[0]]
         if not below:
             kinds = ", ".join(x[1:] for x in SUFFIXES)
             raise UserError(f"{place} holds no pictures ({kinds}); give another folder or files.")
-        found += below
+        found += [name for file in below for name in _slices(file)]
     return found
+
+
+def _slices(path: Path) -> list[Path]:
+    try:
+        return [Path(name) for name in slices_of(str(path))]
+    except BadPicture:
+        return [path]  # what is wrong with it is said when it is read

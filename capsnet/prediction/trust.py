@@ -43,16 +43,26 @@ def doubts(
     error: float | None = None,
     reference: Reference | None = None,
     seen: Sequence[str] = (),
+    calibrated: tuple[str, Sequence[float]] | None = None,
 ) -> tuple[str, ...]:
     """Return why answers [J] to one image are not to be trusted; nothing if they may be.
 
-    seen: what was odd about the picture already when it was read.
+    seen: what was odd about the picture already when it was read. calibrated: the class that was
+    said, and the probabilities [J], where these are known: they tell how sure it is, and a capsule
+    then says only by being short that the picture shows none of the classes.
     """
     if BLANK in seen:
         return (BLANK,)
     found = list(seen)
     task = model.task
-    if isinstance(task, OneLabel | Pairs):
+    if isinstance(task, OneLabel) and calibrated is not None:
+        said, probabilities = calibrated
+        sure = probabilities[task.names.index(said)]
+        if sure < SURE:
+            found.append(f"“{said}” is not sure, with a probability of only {sure:.2f}")
+        if model.traced is not None and max(answers) < LONG:
+            found.append(f"no capsule is long, the longest has a length of {max(answers):.2f}")
+    elif isinstance(task, OneLabel | Pairs):
         num = 1 if isinstance(task, OneLabel) else 2
         ranked = sorted(zip(answers, task.names, strict=True), key=lambda one: -one[0])
         last, name = ranked[num - 1]

@@ -130,6 +130,8 @@ def predictions(
     several = len(runs.done) > 1
     header = ("file", "group", "split", *(("run",) if several else ()))
     header += ("truth", "prediction", "confidence", *task.names)
+    if not isinstance(task, Labels):
+        header += tuple(f"true {name}" for name in task.names)
     rows: list[tuple[str, ...]] = []
     for run, part in zip(runs.done, parts, strict=True):
         middle = (run.name,) if several else ()
@@ -146,7 +148,8 @@ def _rows(judged: Judged, split: str, middle: tuple[str, ...]) -> Iterator[tuple
         confidence = f"{sure[k]:.6g}" if is_labels else ""
         numbers = (f"{x:.6g}" for x in judged.answers[k])
         place = (judged.files[k], judged.groups[k], split, *middle)
-        yield (*place, *describe_truth(judged, k), confidence, *numbers)
+        true = () if is_labels else tuple(f"{x:.6g}" for x in judged.truth[k])
+        yield (*place, *describe_truth(judged, k), confidence, *numbers, *true)
 
 
 def _uncalibrated(runs: Runs) -> tuple[Tenth, ...]:

@@ -9,6 +9,7 @@ from hashlib import blake2b
 from typing import Any
 
 from capsnet.data import Split, Stream
+from capsnet.pictures.alike import flat_rows
 from capsnet.report.runs import Runs
 
 MOST_NAMES = 5
@@ -81,7 +82,7 @@ def data_facts(runs: Runs) -> DataFacts:
             known = set(train.groups)
             seen = [group for group in test.groups if group in known]
             in_shared, shared = in_shared + len(seen), shared + seen
-        prints = set(_prints(train))
+        prints = set(_prints(train)) - {None}
         names = test.files or tuple(f"picture {k}" for k in range(len(test)))
         pairs = zip(names, _prints(test), strict=True)
         copied += [name for name, mark in pairs if mark in prints]
@@ -126,10 +127,15 @@ def _facts(name: str, stream: Stream) -> SplitFacts:
     )
 
 
-def _prints(split: Split) -> Iterable[bytes]:
-    """Return what tells pictures apart: a digest of each one's pixels."""
+def _prints(split: Split) -> Iterable[bytes | None]:
+    """Return what tells pictures apart: a digest of each one's pixels; None for flat ones.
+
+    A black slice is no copy of another one, as in the check of the data.
+    """
     images = split.images.cpu().contiguous().numpy()
-    return (blake2b(image.tobytes(), digest_size=16).digest() for image in images)
+    flat = flat_rows(images, split.white)
+    pairs = zip(images, flat.tolist(), strict=True)
+    return (None if x else blake2b(i.tobytes(), digest_size=16).digest() for i, x in pairs)
 
 
 def _few(names: Sequence[str]) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ runs = open_runs(Path("runs/scans"), say); runs.done[0].test.answers
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -80,6 +80,7 @@ def open_runs(folder: Path, say: Say = lambda text: None) -> Runs:
     if not folder.is_dir():
         raise UserError(f"There is no folder {folder}; give the folder of a finished run.")
     places, unfinished = find_runs(folder)
+    unfinished += unbegun(folder, places)
     if not places:
         hint = f"; finish {', '.join(unfinished)} with --resume" if unfinished else ""
         raise UserError(f"There is no finished run in {folder}{hint or '; give one that is'}.")
@@ -107,6 +108,14 @@ def find_runs(folder: Path) -> tuple[list[Path], tuple[str, ...]]:
         return [], (folder.name,)
     done = [place for place in inner if (place / WEIGHTS).exists()]
     return done, tuple(place.name for place in inner if place not in done)
+
+
+def unbegun(folder: Path, places: Sequence[Path]) -> tuple[str, ...]:
+    """Return the names of folds that the runs in a folder ask for, and that were never begun."""
+    inner = [place for place in places if place != folder]
+    wanted = max((int(_json(place / CONFIG).get("folds") or 0) for place in inner), default=0)
+    begun = {place.name.split("-")[0] for place in folder.iterdir()}
+    return tuple(name for k in range(wanted) if (name := f"fold{k + 1}") not in begun)
 
 
 def config_of(facts: dict[str, Any]) -> TrainConfig:

@@ -27,6 +27,7 @@ class Written:
     table: Path
     summary: tuple[str, ...]
     verdict: str
+    unfinished: tuple[str, ...] = ()  # runs that are left out
 
     def to_json(self) -> dict[str, Any]:
         """Return the paths and the summary as plain JSON values."""
@@ -36,11 +37,14 @@ class Written:
             "table": str(self.table),
             "summary": list(self.summary),
             "verdict": self.verdict,
+            "unfinished": list(self.unfinished),
         }
 
     def __str__(self) -> str:
         beside = f"Its numbers are in {self.numbers}, every prediction in {self.table}."
-        return "\n".join([*self.summary, f"Wrote {self.page}. {beside}"])
+        left = ", ".join(self.unfinished)
+        left_out = [f"Not finished, and left out: {left}; --resume makes them."] if left else []
+        return "\n".join([*self.summary, *left_out, f"Wrote {self.page}. {beside}"])
 
 
 def write_report(
@@ -68,7 +72,8 @@ def write_report(
     write_text(table, text)
     write_text(numbers, json.dumps(content.to_json(), indent=1))
     write_text(page, render(content, text))
-    return Written(page, numbers, table, content.summary.sentences, content.summary.verdict)
+    told, unfinished = content.summary, content.runs.unfinished
+    return Written(page, numbers, table, told.sentences, told.verdict, unfinished)
 
 
 def table_text(content: Content) -> str:

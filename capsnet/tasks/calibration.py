@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.functional import one_hot
 
 from capsnet.options import tuples
 from capsnet.tasks.labels import OneLabel, SeveralLabels
@@ -28,6 +29,11 @@ class Calibration:
     temperature: float = 1.0
     thresholds: tuple[float, ...] = ()  # none: the most probable class, or one half
 
+    @property
+    def is_known(self) -> bool:
+        """Whether anything was chosen: too few validation pictures leave answers as they are."""
+        return self != Calibration()
+
     def probabilities(self, task: Task, answers: Tensor) -> Tensor:
         """Return answers [N, J] as probabilities [N, J]; those of numbers and pairs as they are."""
         if isinstance(task, OneLabel):
@@ -45,6 +51,17 @@ class Calibration:
         if self.thresholds and probabilities.shape[-1] == 2:
             return (probabilities[..., 1] >= self.thresholds[0]).long()
         return probabilities.argmax(dim=-1)
+
+    def marked(self, task: Task, answers: Tensor) -> Tensor:
+        """Return answers [N, J] as what is said by them, ones and zeros; numbers as they are.
+
+        `task.measure` of these counts the errors of the answers that people are given.
+        """
+        if isinstance(task, OneLabel | SeveralLabels):
+            said = self.chosen(task, self.probabilities(task, answers))
+            said = said if isinstance(task, SeveralLabels) else one_hot(said, answers.shape[-1])
+            return said.to(answers)
+        return answers
 
     def decide(self, task: Task, probabilities: Tensor) -> str:
         """Return in words what probabilities [J] of one image say."""

@@ -15,7 +15,7 @@ from torch import Tensor
 from capsnet.data import Plan, Stream
 from capsnet.errors import UserError
 from capsnet.models import Model
-from capsnet.tasks import Result
+from capsnet.tasks import Calibration, Result, Task
 
 
 class Answers(NamedTuple):
@@ -32,6 +32,7 @@ def evaluate(
     batch_size: int = 256,
     precision: torch.dtype = torch.float32,
     progress: Callable[[int], None] | None = None,
+    calibration: Calibration | None = None,
 ) -> Result:
     """Measure a model on all images of a stream, by the task of the stream.
 
@@ -41,6 +42,7 @@ def evaluate(
         batch_size: Images at a time.
         precision: Type that the layers compute in.
         progress: Called after each batch with the number of images done.
+        calibration: What says from where on a class is said; by default the most probable is.
 
     Returns:
         The result of the stream's task: `LabelsResult` (error_percent, wrong [M], …) for classes,
@@ -53,7 +55,13 @@ def evaluate(
     """
     check_fit(model, stream)
     said = answer(model, stream, batch_size, precision, progress=progress)
-    return stream.task.measure(said.answers, said.labels)
+    return measured(stream.task, said, calibration)
+
+
+def measured(task: Task, said: Answers, calibration: Calibration | None) -> Result:
+    """Return what answers are worth, decided as `predict` decides them where that is known."""
+    answers = said.answers if calibration is None else calibration.marked(task, said.answers)
+    return task.measure(answers, said.labels)
 
 
 @torch.inference_mode()

@@ -26,7 +26,7 @@ from capsnet.training.checkpoint import (
 )
 from capsnet.training.config import SettledConfig, TrainConfig
 from capsnet.training.device import pick_device, pick_precision
-from capsnet.training.evaluation import answer, check_fit, evaluate
+from capsnet.training.evaluation import answer, check_fit, evaluate, measured
 from capsnet.training.keeping import keep_answers, keep_pictures, keep_reference, open_pictures
 from capsnet.training.log import write_log
 from capsnet.training.outcome import Diverged, Epoch, Finished, Interrupted, Outcome
@@ -142,12 +142,12 @@ def _train(
     doing = f"evaluating ({config.final_split})"
     with WorkProgress(doing, final.num_samples, "images") as progress:
         said = answer(model, final, precision=step.precision, progress=progress)
-    result = final.task.measure(said.answers, said.labels)
     calibration = None
     if own is not None:
         calibration = keep_answers(
             model, validation, final, said, config.final_split, folder, step.precision
         )
+    result = measured(final.task, said, calibration)
     outcome = Finished(
         model,
         folder,

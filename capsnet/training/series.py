@@ -75,6 +75,7 @@ def train_with_baseline(
         return stopped
     beside = baseline_config(config)
     if beside is not None:
+        print(f"a CNN of the same size beside {config.folder.name}:", file=sys.stderr)
         stopped = _finish(beside, train_one)
         if isinstance(stopped, Interrupted):
             return stopped

@@ -27,11 +27,15 @@ def analyse(net: Net, pixels: Tensor, num_drawn: int) -> Analysis:
     output = net.model(pixels[None])
     errors = drawing_errors(net.model, pixels[None], output)
     error = None if errors is None else float(errors[0])
+    rule = net.card.calibration
+    shown, said = decided(net.model.task, rule, output.answers)
+    calibrated = (said[0], shown[0]) if rule is not None and rule.is_known else None
+    answers = output.answers[0].tolist()
     empty = (BLANK,) if pixels.min() == pixels.max() else ()
     return Analysis(
         image=pack_pixels(pixels),
-        said=decided(net.model.task, net.card.calibration, output.answers)[1][0],
-        doubts=list(doubts(net.model, output.answers[0].tolist(), error, net.reference, empty)),
+        said=said[0],
+        doubts=list(doubts(net.model, answers, error, net.reference, empty, calibrated)),
         lengths=lengths.tolist(),
         v=v[0].tolist(),
         u=pack_floats(norm(u[0])),

@@ -78,5 +78,6 @@ def find_mistakes(net: Net, samples: Samples | None) -> Mistakes | None:
     wrong = []
     for n in misses.nonzero().flatten().tolist():
         if (row := rows.get(answered.files[n])) is not None:
-            wrong.append(Wrong(row, said[n], confidence(task, shown[n], said[n]) or 0.0))
+            sure = confidence(task, shown[n], said[n], rule)
+            wrong.append(Wrong(row, said[n], sure or 0.0))
     return Mistakes(samples, wrong)

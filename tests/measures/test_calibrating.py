@@ -8,11 +8,13 @@ import torch
 from made_up import TASKS, answered, made_up, positives
 
 from capsnet.measures import baselines
+from capsnet.measures.answered import Answered
 from capsnet.measures.baselines import fit_baselines, small_pixels
 from capsnet.measures.calibrating import calibrate
 from capsnet.measures.judged import judge
 from capsnet.measures.values import values
 from capsnet.tasks import Calibration, Numbers, OneLabel, Pairs, SeveralLabels
+from capsnet.training.evaluation import Answers, measured
 
 
 @pytest.fixture(autouse=True)
@@ -139,3 +141,19 @@ def test_baselines_draw_from_many_pictures(monkeypatch):
 def test_small_pixels_stay_few(shape):
     pixels = small_pixels(torch.full((2, *shape), 7, dtype=torch.uint8))
     assert pixels.shape[1] <= baselines.MOST_FEATURES and (pixels == 7).all()
+
+
+@pytest.mark.parametrize("kind", ["two", "several"])
+def test_errors_are_counted_as_people_are_answered(kind):
+    random = np.random.default_rng(3)
+    names = ("a", "b") if kind == "two" else ("a", "b", "c")
+    task = OneLabel(names) if kind == "two" else SeveralLabels(names)
+    answers = random.random((60, len(names)), dtype=np.float32)
+    labels = random.integers(0, 2, 60 if kind == "two" else answers.shape)
+    rule = Calibration(0.7, (0.3,) if kind == "two" else (0.2, 0.5, 0.9))
+    files = tuple(map(str, range(60)))
+    judged = judge(Answered(task, answers, labels, files, files), rule)
+    truth = task.batched(torch.from_numpy(labels))
+    said = Answers(torch.from_numpy(answers), truth, torch.empty(0))
+    assert np.array_equal(measured(task, said, rule).wrong.numpy(), judged.wrong)
+    assert not np.array_equal(measured(task, said, None).wrong.numpy(), judged.wrong)

@@ -5,8 +5,9 @@ import pytest
 from making import noise
 from PIL import Image
 
-from capsnet.pictures.decoding import BadPicture, num_slices, read_form
+from capsnet.pictures.decoding import BadPicture, num_slices, read_form, slices_of
 from capsnet.pictures.squares import read_square
+from capsnet.prediction.seeing import pictures_in
 
 
 @pytest.mark.parametrize("suffix", ["png", "bmp", "gif", "tiff", "webp", "jpg", "heic"])
@@ -80,6 +81,10 @@ def test_dicom(tmp_path):
     scan.save_as(path, enforce_file_format=True)
     got, form = read_square(path, 6, 1)
     assert form.bits > 8 and np.array_equal(got[0], values.astype(np.float32) * 2 - 1024)
+    scan.PhotometricInterpretation = "MONOCHROME1"  # small values are bright
+    scan.save_as(path, enforce_file_format=True)
+    got, _ = read_square(path, 6, 1)  # the same value is as bright in every picture
+    assert np.array_equal(got[0], (4095 - values.astype(np.float32)) * 2 - 1024)
 
 
 def test_nifti_slices(tmp_path):
@@ -88,7 +93,10 @@ def test_nifti_slices(tmp_path):
     volume = np.arange(4 * 5 * 3, dtype=np.int16).reshape(4, 5, 3)
     path = str(tmp_path / "v.nii.gz")
     nibabel.save(nibabel.Nifti1Image(volume, np.eye(4)), path)
-    assert num_slices(path) == 3
+    assert num_slices(path) == 3 and slices_of(path) == [f"{path}#{k}" for k in range(3)]
+    assert [x.name for x in pictures_in([tmp_path])] == ["v.nii.gz#0", "v.nii.gz#1", "v.nii.gz#2"]
+    (tmp_path / "w.nii").write_bytes(b"no volume")
+    assert len(pictures_in([tmp_path])) == 4  # what is wrong with it is said when it is read
     got, form = read_square(f"{path}#2", 5, 1)
     assert (form.width, form.height) == (4, 5)
     assert np.array_equal(got[0][:, :4], volume[:, :, 2].T)

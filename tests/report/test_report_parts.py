@@ -2,15 +2,23 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
+import torch
 
+from capsnet.data import Split
+from capsnet.measures.answered import Answered
 from capsnet.measures.comparing import Difference
+from capsnet.measures.judged import judge
 from capsnet.measures.metrics import Metrics
 from capsnet.measures.resampling import Estimate
 from capsnet.report.charts import Line, bar, fitting, lines, ticks_of
-from capsnet.report.facts import Checked, DataFacts, checked_of
+from capsnet.report.content import _rows
+from capsnet.report.facts import Checked, DataFacts, _prints, checked_of
+from capsnet.report.runs import unbegun
 from capsnet.report.summary import Compared, signed, summarise
-from capsnet.tasks import OneLabel
+from capsnet.report.writing import Written
+from capsnet.tasks import Numbers, OneLabel
 
 TASK = OneLabel(("a", "b"))
 SCORES = {"auc": Estimate(0.8, 0.7, 0.9), "accuracy": None}
@@ -86,3 +94,26 @@ def test_charts_hold_their_points():
     frame = fitting([Line("", [4], [0.0])])
     assert frame.x[0] < 4 < frame.x[1] and frame.y[0] < frame.y[1]
     assert 'cx="116.0"' in bar(Estimate(7.0), 0, 1)  # what is outside is at the end
+
+
+def test_black_pictures_are_no_copies_of_each_other():
+    pixels = torch.zeros(4, 1, 8, 8, dtype=torch.uint8)
+    pixels[2:, :, 2:4] = 200
+    prints = list(_prints(Split(pixels, torch.zeros(4, dtype=torch.int64), TASK)))
+    assert prints[:2] == [None, None] and prints[2] == prints[3] is not None
+
+
+def test_folds_that_were_never_begun_are_named(tmp_path):
+    for k in (1, 2):
+        (tmp_path / f"fold{k}").mkdir()
+        (tmp_path / f"fold{k}" / "config.json").write_text('{"folds": 4}')
+    assert unbegun(tmp_path, [tmp_path / "fold1"]) == ("fold3", "fold4")
+    told = str(Written(tmp_path, tmp_path, tmp_path, ("One.",), "worse", ("fold3",)))
+    assert "Not finished, and left out: fold3;" in told
+
+
+def test_numbers_can_be_computed_again_from_the_table():
+    task = Numbers(("age",), ("",), ((0.0, 90.0),))
+    answered = Answered(task, np.float32([[3]]), np.float32([[12.3456]]), ("a.png",), ("a",))
+    (row,) = _rows(judge(answered), "test", ())
+    assert row[-2:] == ("3", "12.3456")
