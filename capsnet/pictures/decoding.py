@@ -11,6 +11,7 @@ import stat
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
@@ -225,14 +226,22 @@ def _dicom(path: str) -> np.ndarray:
 
 def _nifti(path: str, number: int) -> np.ndarray:
     with needs("NIfTI files need nibabel", extra="medical"):
-        import nibabel
+        import nibabel  # noqa: F401
     with _mistakes(path):
-        file: Any = nibabel.load(path)
-        volume = file.dataobj
-        values = np.asarray(volume[:, :, number] if len(volume.shape) == 3 else volume[:, :])
+        volume = _volume(path, os.stat(path).st_mtime_ns)
+        values = volume[:, :, number] if volume.ndim == 3 else volume
         if values.dtype.kind not in "biuf":
             raise ValueError(f"its type is {values.dtype}, not a number")
         return values.astype(np.float32).T  # rows are the second axis
+
+
+@lru_cache(maxsize=1)
+def _volume(path: str, changed: int) -> np.ndarray:
+    """Return the values of a volume; its slices are asked for one after the other."""
+    import nibabel
+
+    file: Any = nibabel.load(path)
+    return np.asanyarray(file.dataobj)
 
 
 def _require_file(path: str | Path) -> None:

@@ -37,6 +37,9 @@ class Layout:
     split_from: str | None = None
     """What says train, validation or test, or a file split.csv of a run; by default folders of
     these names or the column split, else the split is made here."""
+    positive: str | None = None
+    """Of two classes the one that is to be found, as malignant: sensitivity and threshold are about
+    it; by default the last by its name."""
     file_from: str | None = None
     """Column of a table with the file; by default file, filename, path, image or picture."""
     fit: Fit = "pad"
