@@ -190,7 +190,7 @@ def _of_values(path: str, values: np.ndarray) -> tuple[Form, np.ndarray]:
         height, width, channels = values.shape
         if channels > MAX_CHANNELS or height * width > MAX_PIXELS:
             raise ValueError(f"{height}×{width} pixels with {channels} channels are too many")
-        if values.dtype.kind == "f" and not (np.abs(values) < LARGEST).all():
+        if values.dtype.kind == "f" and not (np.abs(values) < np.float64(LARGEST)).all():
             raise ValueError(NO_NUMBERS)
     bits = 8 if values.dtype in (np.uint8, np.bool_) else 8 * values.dtype.itemsize
     if values.dtype == np.bool_:

@@ -97,6 +97,8 @@ def test_odd_values_are_refused_without_a_warning(folder):
     Image.fromarray(np.full((4, 4), np.nan, np.float32)).save(folder / "a" / "x.tif")
     refused(folder, "no numbers")
     (folder / "a" / "x.tif").unlink()
+    np.save(folder / "a" / "x.npy", np.ones((4, 4), np.float16))
+    refused(folder, "16 bits for a value, others have 8")
     (folder / "a" / "x.npy").write_bytes(b"no array")
     refused(folder, "no array of numpy's")
 
