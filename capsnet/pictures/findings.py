@@ -154,7 +154,7 @@ def _forms(stored: Stored) -> list[Finding]:
     bits = ", ".join(f"{num:,} of {depth} bits" for depth, num in depths)
     grey = sum(f.channels == 1 for f in forms)
     colour = f"{grey:,} grey and {len(forms) - grey:,} in colour"
-    kinds = "all grey" if grey == len(forms) else colour
+    kinds = {len(forms): "all grey", 0: "all in colour"}.get(grey, colour)
     sentence = f"Pictures are {sizes}, {kinds}, {bits}; they become {stored.reading}."
     found.append(Finding("note", "sizes", sentence))
     cut = sum(f.bits > 8 for f in forms)

@@ -6,7 +6,7 @@ listing = list_pictures(Path("scans"), Layout(class_from="1", group_from="2"))
 from dataclasses import replace
 from pathlib import Path
 
-from capsnet.errors import UserError
+from capsnet.errors import UserError, unknown_name
 from capsnet.pictures.finding import SPLITS, list_folder, part_of
 from capsnet.pictures.layout import TABLES, Layout, Listing
 from capsnet.pictures.table import list_table, read_splits
@@ -30,7 +30,18 @@ def list_pictures(path: Path, layout: Layout) -> Listing:
         )
     if split_file is not None:
         listing = _parted(listing, split_file, layout.skip_bad)
+    if layout.positive is not None:
+        listing = replace(listing, names=_with_last(listing, layout.positive))
     return listing
+
+
+def _with_last(listing: Listing, positive: str) -> tuple[str, ...]:
+    """Return the names of two classes with the one to be found last."""
+    if listing.kind != "one_label" or len(listing.names) != 2:
+        raise UserError("--positive is for two classes, one for each picture; leave it out.")
+    if positive not in listing.names:
+        raise unknown_name("class", positive, listing.names)
+    return (*(name for name in listing.names if name != positive), positive)
 
 
 def _split_parts(listing: Listing, part: str) -> tuple[str, ...]:

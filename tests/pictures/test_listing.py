@@ -49,6 +49,14 @@ def test_what_cannot_be_is_said(tmp_path, layout, says):
         list_pictures(patients(tmp_path), layout)
 
 
+def test_the_class_to_be_found_is_last(tmp_path):
+    root = patients(tmp_path)
+    found = Layout(class_from="1", group_from="2", positive="benign")
+    assert list_pictures(root, found).names == ("malignant", "benign")
+    with pytest.raises(UserError, match="did you mean 'malignant'"):
+        list_pictures(root, Layout(class_from="1", group_from="2", positive="malign"))
+
+
 def test_links_are_followed_once(tmp_path):
     save(tmp_path / "real" / "a" / "1.png", noise(1))
     save(tmp_path / "real" / "b" / "1.png", noise(2))
