@@ -13,14 +13,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
+from PIL import Image, ImageOps
 
 from capsnet.errors import MissingExtra, UserError, needs
-
-if TYPE_CHECKING:
-    from PIL.Image import Image
 
 FORMATS = {
     ".png": "PNG",
@@ -96,10 +94,8 @@ def slices_of(path: str) -> list[str]:
 
 
 @contextmanager
-def opened(path: str | Path | BinaryIO) -> Iterator["Image"]:
+def opened(path: str | Path | BinaryIO) -> Iterator[Image.Image]:
     """Open a picture file to read it in the block; anything else is an error that names it."""
-    from PIL import Image
-
     usual = FORMATS.get(os.path.splitext(str(path))[1].lower(), "PNG")
     if usual == "HEIF":
         with needs("HEIC pictures need pillow-heif", extra="heic"):
@@ -115,10 +111,8 @@ def opened(path: str | Path | BinaryIO) -> Iterator["Image"]:
             yield picture
 
 
-def upright(picture: "Image") -> "Image":
+def upright(picture: Image.Image) -> Image.Image:
     """Return a picture turned as its camera was held."""
-    from PIL import ImageOps
-
     marked = "exif" in picture.info or picture.format in ("TIFF", "HEIF")
     if marked and picture.getexif().get(ORIENTATION, UPRIGHT) != UPRIGHT:
         return ImageOps.exif_transpose(picture)
@@ -127,7 +121,7 @@ def upright(picture: "Image") -> "Image":
 
 def decode(
     source: str | Path | BinaryIO, size: int | None = None
-) -> tuple[Form, "Image | np.ndarray"]:
+) -> tuple[Form, Image.Image | np.ndarray]:
     """Return the form of a file, and its picture or, where it is none of 8 bits, its values.
 
     Values are [H, W, C]. size: the side that is wanted, if a large JPEG may be decoded smaller.
@@ -150,7 +144,7 @@ def decode(
     return _of_values(path, _nifti(path, 0))
 
 
-def _picture(source: str | BinaryIO, size: int | None) -> tuple[Form, "Image | np.ndarray"]:
+def _picture(source: str | BinaryIO, size: int | None) -> tuple[Form, Image.Image | np.ndarray]:
     with opened(source) as picture:
         if picture.format == "JPEG" and size is not None:
             picture.draft(None, (FINE * size, FINE * size))
@@ -168,7 +162,7 @@ def _picture(source: str | BinaryIO, size: int | None) -> tuple[Form, "Image | n
         return form, turned  # loaded, it outlives its file
 
 
-def _form(picture: "Image") -> Form:
+def _form(picture: Image.Image) -> Form:
     mode = picture.mode
     deep = 16 if mode.startswith("I;16") else 32 if mode in ("I", "F") else 8
     tiles = getattr(picture, "tile", None)
@@ -258,8 +252,6 @@ def _require_file(path: str | Path) -> None:
 @contextmanager
 def _mistakes(path: str | Path | BinaryIO) -> Iterator[None]:
     """Turn whatever a damaged file makes a library raise into a sentence that names the file."""
-    from PIL import Image
-
     shown = str(path).replace("\n", "\\n")
     try:
         yield

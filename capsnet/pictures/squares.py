@@ -6,16 +6,14 @@ pixels, form = read_square("scan.png", size=32, channels=1, fit="pad")
 """
 
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
 import numpy as np
+from PIL import Image
 
 from capsnet.errors import UserError
 from capsnet.pictures.decoding import BadPicture, Form, decode
 from capsnet.pictures.reading import BYTE_WHITE, Fit, Reading
-
-if TYPE_CHECKING:
-    from PIL.Image import Image
 
 GREY_OF_COLOUR = (0.299, 0.587, 0.114)
 INK_FRACTION = 20 / 28
@@ -46,10 +44,8 @@ def in_window(values: np.ndarray, reading: Reading) -> np.ndarray:
     return ((values.astype(np.float32) - low) / (high - low)).clip(0, 1)
 
 
-def as_picture(values: "np.ndarray | Image") -> "Image":
+def as_picture(values: np.ndarray | Image.Image) -> Image.Image:
     """Return a decoded file as a picture of 8 bits: of deeper values the highest 8 of 16."""
-    from PIL import Image
-
     if not isinstance(values, np.ndarray):
         return values
     if values.shape[2] not in (1, 3):
@@ -59,10 +55,8 @@ def as_picture(values: "np.ndarray | Image") -> "Image":
     return Image.fromarray(values.squeeze(2) if values.shape[2] == 1 else values)
 
 
-def flatten(picture: "Image", channels: int, background: int = 0) -> "Image":
+def flatten(picture: Image.Image, channels: int, background: int = 0) -> Image.Image:
     """Return a picture of 8 bits as grey (1) or colour (3), with no transparency."""
-    from PIL import Image
-
     if picture.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in picture.info:
         picture = picture.convert("RGBA")
         ground = Image.new("RGBA", picture.size, (background,) * 3 + (255,))
@@ -71,10 +65,8 @@ def flatten(picture: "Image", channels: int, background: int = 0) -> "Image":
     return picture if picture.mode == mode else picture.convert(mode)
 
 
-def square(picture: "Image", size: int, fit: Fit = "pad") -> "Image":
+def square(picture: Image.Image, size: int, fit: Fit = "pad") -> Image.Image:
     """Return a picture of size×size, of whatever mode it is."""
-    from PIL import Image
-
     width, height = picture.size
     if width == height == size:
         return picture
@@ -88,10 +80,8 @@ def square(picture: "Image", size: int, fit: Fit = "pad") -> "Image":
     return picture.resize((size, size), Image.Resampling.BILINEAR, box)
 
 
-def scale(picture: "Image", side: int) -> "Image":
+def scale(picture: Image.Image, side: int) -> Image.Image:
     """Scale a picture so that its longer side is `side`."""
-    from PIL import Image
-
     factor = side / max(picture.size)
     width, height = (max(1, round(length * factor)) for length in picture.size)
     if (width, height) == picture.size:
@@ -99,10 +89,8 @@ def scale(picture: "Image", side: int) -> "Image":
     return picture.resize((width, height), Image.Resampling.BILINEAR)
 
 
-def paste(picture: "Image", size: int, corner: tuple[int, int] | None = None) -> "Image":
+def paste(picture: Image.Image, size: int, corner: tuple[int, int] | None = None) -> Image.Image:
     """Put a picture on a black square at (left, top), or in the middle."""
-    from PIL import Image
-
     if picture.size == (size, size):
         return picture
     ground = Image.new(picture.mode, (size, size))
@@ -110,14 +98,14 @@ def paste(picture: "Image", size: int, corner: tuple[int, int] | None = None) ->
     return ground
 
 
-def planes(picture: "Image") -> np.ndarray:
+def planes(picture: Image.Image) -> np.ndarray:
     """Return a picture as [C, H, W]."""
     pixels = np.asarray(picture)
     return pixels[None] if pixels.ndim == 2 else np.ascontiguousarray(pixels.transpose(2, 0, 1))
 
 
 def centre_ink(
-    picture: "Image", size: int, name: object, share: float = INK_FRACTION
+    picture: Image.Image, size: int, name: object, share: float = INK_FRACTION
 ) -> np.ndarray:
     """Fit the box of the ink into a share of the square, its centre of mass in the middle.
 
@@ -148,8 +136,6 @@ def _square_values(
     source: object, values: np.ndarray, size: int, channels: int, fit: Fit
 ) -> np.ndarray:
     """Return values [H, W, C] as [channels, size, size]; bytes stay bytes."""
-    from PIL import Image
-
     has = values.shape[2]
     is_bytes = values.dtype == np.uint8
     if has == 3 and channels == 1:
