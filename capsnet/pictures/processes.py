@@ -1,4 +1,4 @@
-"""The pictures of a job read in this process or, if they are many, in one for each core.
+"""The pictures of a job, read by this process and, if they are many, by one for each other core.
 
 told = read_all(job, work, progress); told[0].form
 """
@@ -8,14 +8,13 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-
-import numpy as np
 
 from capsnet.errors import UserError
 from capsnet.pictures.decoding import Form
-from capsnet.pictures.worker import Job, Told, read_row
+from capsnet.pictures.worker import Job, Told, read_share
 
 FEW = 600  # pictures that one process has read before others have started
 
@@ -27,36 +26,58 @@ def read_all(job: Job, work: Path, progress: Progress | None) -> list[Told]:
 
     A UserError says what is wrong with the first bad file, unless these are skipped.
     """
+    for old in work.glob("t*-*"):  # of an earlier try with other channels
+        old.unlink()
     count = os.cpu_count() or 1
-    if len(job.files) < FEW or count == 1:
-        return _checked(_read_here(job, progress), job)
+    others = 0 if len(job.files) < FEW else count - 1
+    done, turn = [0], threading.Lock()
+
+    def tell(num: int) -> None:
+        with turn:
+            done[0] += num
+            if progress is not None:
+                progress(done[0], len(job.files))
+
+    with _helpers(job, work, others, tell):
+        told = read_share(job, work, tell)
+    for k in range(others):
+        said = json.loads((work / f"told-{k}.json").read_text(encoding="utf-8"))
+        told += [Told(row, form and Form(*form), problem) for row, form, problem in said]
+    for taken in work.glob("taken-*"):
+        taken.unlink()
+    return _checked(sorted(told, key=lambda t: t.row), job)
+
+
+@contextmanager
+def _helpers(job: Job, work: Path, count: int, tell: Callable[[int], None]) -> Iterator[None]:
+    """Have other processes read along during the block, and wait for them at its end."""
     path = work / "job.json"
-    path.write_text(json.dumps(job.to_json()), encoding="utf-8")
-    words = [sys.executable, "-m", "capsnet.pictures.worker", str(path)]
+    if count:
+        path.write_text(json.dumps(job.to_json()), encoding="utf-8")
     source = str(Path(__file__).parents[2])
     env = os.environ | {
         "PYTHONPATH": os.pathsep.join([source, *filter(None, [os.environ.get("PYTHONPATH")])])
     }
     workers = [
         subprocess.Popen(
-            [*words, str(k), str(count)], stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, env=env
+            [sys.executable, "-m", "capsnet.pictures.worker", str(path), str(k)],
+            stdout=subprocess.PIPE,
+            stdin=subprocess.DEVNULL,
+            env=env,
         )
         for k in range(count)
     ]
-    done, turn = [0], threading.Lock()
 
     def listen(worker: "subprocess.Popen[bytes]") -> None:
         assert worker.stdout is not None
         for line in worker.stdout:
-            with turn:
-                done[0] += int(line)
-                if progress is not None:
-                    progress(done[0], len(job.files))
+            tell(int(line))
 
     listeners = [threading.Thread(target=listen, args=(w,), daemon=True) for w in workers]
     try:
         for listener in listeners:
             listener.start()
+        yield
         for listener, worker in zip(listeners, workers, strict=True):
             listener.join()
             if worker.wait() != 0:
@@ -65,23 +86,6 @@ def read_all(job: Job, work: Path, progress: Progress | None) -> list[Told]:
         for worker in workers:
             worker.kill()
             worker.wait()
-    told = []
-    for k in range(count):
-        said = json.loads((work / f"told-{k}.json").read_text(encoding="utf-8"))
-        told += [Told(row, form and Form(*form), problem) for row, form, problem in said]
-    return _checked(sorted(told, key=lambda t: t.row), job)
-
-
-def _read_here(job: Job, progress: Progress | None) -> list[Told]:
-    images = np.load(job.out, mmap_mode="r+")
-    told = []
-    for row in range(len(job.files)):
-        told.append(read_row(job, images, row))
-        if told[-1].ends(job):
-            break
-        if progress is not None:
-            progress(row + 1, len(job.files))
-    return told
 
 
 def _checked(told: list[Told], job: Job) -> list[Told]:

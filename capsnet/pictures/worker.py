@@ -1,6 +1,6 @@
 """Reads a share of the pictures of a job; started by store.py as a process of its own.
 
-python -m capsnet.pictures.worker JOB NUMBER COUNT
+python -m capsnet.pictures.worker JOB NUMBER
 
 A process of its own, and no pool: a pool would import the user's script again, or copy the threads
 of torch. It needs neither, and starts in a sixth of a second.
@@ -9,6 +9,7 @@ of torch. It needs neither, and starts in a sixth of a second.
 import json
 import os
 import sys
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from capsnet.pictures.decoding import BadPicture, Form
 from capsnet.pictures.reading import Fit
 from capsnet.pictures.squares import read_square
 
-TOLD = 50  # pictures between two words on how far it is
+PART = 100  # pictures that a process takes at a time
 
 
 @dataclass(frozen=True)
@@ -55,17 +56,30 @@ class Told:
         return job.grey and self.form.channels != 1
 
 
-def read_share(job: Job, number: int, count: int) -> "list[Told]":
-    """Read every `count`-th picture from `number` on into the array; a line on stdout at times."""
+def read_share(job: Job, work: Path, tell: Callable[[int], None]) -> "list[Told]":
+    """Read pictures that nobody else has taken into the array, until none is left.
+
+    tell: called at times with how many there were since the last time.
+    """
     images = np.asarray(np.load(job.out, mmap_mode="r+"))  # its rows are cheaper than a memmap's
-    told = []
-    for done, row in enumerate(range(number, len(job.files), count), 1):
-        told.append(read_row(job, images, row))
-        if told[-1].ends(job):
-            break
-        if done % TOLD == 0:
-            print(TOLD, flush=True)
+    told: list[Told] = []
+    for rows in take(work, len(job.files)):
+        for row in rows:
+            told.append(read_row(job, images, row))
+            if told[-1].ends(job):
+                return told
+        tell(len(rows))
     return told
+
+
+def take(work: Path, total: int) -> Iterator[range]:
+    """Yield parts of the rows, each to one process alone: who makes its file first has it."""
+    for start in range(0, total, PART):
+        try:
+            os.close(os.open(work / f"taken-{start}", os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            continue
+        yield range(start, min(start + PART, total))
 
 
 def read_row(job: Job, images: np.ndarray, row: int) -> Told:
@@ -89,9 +103,10 @@ def read_row(job: Job, images: np.ndarray, row: int) -> Told:
 
 def main(words: list[str]) -> None:
     """Do a share of a job, and write what is told of its files beside the job."""
-    path, number, count = Path(words[0]), int(words[1]), int(words[2])
+    path, number = Path(words[0]), words[1]
     facts = json.loads(path.read_text(encoding="utf-8"))
-    told = read_share(Job(**{**facts, "files": tuple(facts["files"])}), number, count)
+    job = Job(**{**facts, "files": tuple(facts["files"])})
+    told = read_share(job, path.parent, lambda num: print(num, flush=True))
     lines = json.dumps([[t.row, t.form, t.problem] for t in told])
     path.with_name(f"told-{number}.json").write_text(lines, encoding="utf-8")
 
