@@ -23,9 +23,9 @@ demo: setup
 	$(BIN)/capsnet demo
 
 test: check browser
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not long"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not long" --durations=30
 
-# The kernels in Triton's interpreter: minutes, and only a change of kernels needs it.
+# Minutes: the kernels in Triton's interpreter, large networks in ONNX Runtime, mypy as users run it.
 long: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m long
 

@@ -13,7 +13,7 @@ import pytest
 # Tiny models gain nothing from threads, and processes that share two cores lose by them.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-from capsnet.files import locked
+from capsnet.files import cache_folder, locked
 from capsnet.training.config import TrainConfig
 
 ROOT = Path(__file__).parent.parent
@@ -54,8 +54,12 @@ def run_verb(main, capsys, *args) -> Done:
 @pytest.fixture(autouse=True, scope="session")
 def a_cache_of_their_own(tmp_path_factory):
     """What tests read is not kept where the user's pictures and downloads are."""
+    cache, real = tmp_path_factory.mktemp("cache"), cache_folder()
+    for name in ("mnist", "fashion"):  # what is there need not be fetched again
+        if (real / name).is_dir():
+            (cache / name).symlink_to(real / name, target_is_directory=True)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("CAPSNET_CACHE", str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("CAPSNET_CACHE", str(cache))
         yield
 
 

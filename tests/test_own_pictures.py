@@ -110,3 +110,30 @@ def test_other_pictures_are_all_tested(cli, runs, scans, tmp_path):
         place.write_bytes(path.read_bytes())
     done = cli("evaluate", "--weights", str(runs / "fold1"), "--data", str(other), "--json")
     assert json.loads(done.out)["num_images"] == len(list(other.rglob("*.png")))
+
+
+@pytest.mark.parametrize(
+    ("model", "asked", "score"),
+    [
+        ("capsnet_small", ("--class-from", "even,small"), "average precision"),
+        ("capsnet_numbers", ("--numbers-from", "value"), "mean absolute error"),
+    ],
+)
+def test_a_table_of_several_labels_or_numbers(cli, scans, tmp_path, model, asked, score):
+    table = scans / "table.csv"
+    rows = [
+        (p.relative_to(scans).as_posix(), int(p.parts[-3]), p.parts[-2])
+        for p in sorted(scans.rglob("*.png"))[::3]
+    ]
+    with table.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(("file", "value", "even", "small", "group"))
+        writer.writerows((f, v, int(v % 2 == 0), int(v < 2), g) for f, v, g in rows)
+    out = tmp_path / "run"
+    words = ("--model", model, "--image-size", "28", "--epochs", "1", "--batch-size", "16")
+    train = cli("train", "--data", str(table), *asked, *words, "--baseline", "none", "--out", out)
+    assert train.status == 0, train.err
+    report = cli("report", str(out), "--json")
+    assert report.status == 0, report.err
+    assert score in (out / "report.html").read_text(encoding="utf-8").lower()
+    table.unlink()

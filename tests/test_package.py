@@ -283,7 +283,7 @@ def test_licence_of_every_asset_is_named():
             assert named in text or f"{path.parent.name}/*{path.suffix}" in text
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_users_file_passes_a_strict_type_checker(wheel, tmp_path):
     """README's snippets and our examples, against the wheel in an environment of its own."""
     environment = tmp_path / "environment"

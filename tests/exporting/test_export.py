@@ -15,6 +15,7 @@ from capsnet.models.weights import Card, find_model, save_weights, shipped_path
 from capsnet.pictures.reading import Reading
 from capsnet.tasks import Calibration, Numbers, OneLabel, Pairs, SeveralLabels
 
+LARGE = ("capsnet_multimnist",)  # half a minute
 SHIPPED = [name for name in capsnet.list_models() if shipped_path(name).exists()]
 TINY = {"conv_channels": 8, "primary_types": 4, "decoder": ()}
 NAMES = ("cat", "dog", "hen")
@@ -53,7 +54,9 @@ def run_onnx(path, images):
     return {name: torch.from_numpy(x) for name, x in zip(names, said, strict=True)}, facts
 
 
-@pytest.mark.parametrize("name", SHIPPED)
+@pytest.mark.parametrize(
+    "name", [pytest.param(x, marks=pytest.mark.long) if x in LARGE else x for x in SHIPPED]
+)
 def test_shipped_networks_agree_in_onnx_runtime(name, tmp_path):
     model, card = find_model(name)
     calibration = Calibration(2.5)

@@ -281,8 +281,7 @@ def test_colour_pictures_of_ones_own(visit, colour_run, serving):
             page.close()
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("width", [360, 1600])
+@pytest.mark.parametrize(("width", "theme"), [(1600, "light"), (360, "dark")])
 def test_accessible(visit, width, theme):
     from axe_playwright_python.sync_playwright import Axe
 
