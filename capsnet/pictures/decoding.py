@@ -93,6 +93,14 @@ def slices_of(path: str) -> list[str]:
     return [f"{path}{SLICE}{k}" for k in range(num)]
 
 
+def slice_of(name: str) -> tuple[str, int | None]:
+    """Return the volume and the number that the name of a slice says; any other name as it is."""
+    file, mark, number = name.rpartition(SLICE)
+    if mark and number.isdecimal() and file.lower().endswith(NIFTI):
+        return file, int(number)
+    return name, None
+
+
 @contextmanager
 def opened(path: str | Path | BinaryIO) -> Iterator[Image.Image]:
     """Open a picture file to read it in the block; anything else is an error that names it."""
@@ -129,9 +137,9 @@ def decode(
     if not isinstance(source, str | Path):
         return _picture(source, size)
     path = str(source)
-    file, _, number = path.rpartition(SLICE) if SLICE in os.path.basename(path) else (path, "", "")
-    if file.lower().endswith(NIFTI) and number.isdecimal():
-        return _of_values(path, _nifti(file, int(number)))
+    file, number = slice_of(path)
+    if number is not None:
+        return _of_values(path, _nifti(file, number))
     lower = path.lower()
     if not lower.endswith((*ARRAY, *DICOM, *NIFTI)):
         return _picture(path, size)

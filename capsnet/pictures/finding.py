@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 
 from capsnet.errors import UserError
-from capsnet.pictures.decoding import SLICE, SUFFIXES, BadPicture, is_picture, slices_of
+from capsnet.pictures.decoding import SUFFIXES, BadPicture, is_picture, slice_of, slices_of
 from capsnet.pictures.layout import NO_GROUPS, Layout, Listing
 
 SPLITS = {
@@ -55,15 +55,15 @@ def list_folder(root: Path, layout: Layout) -> Listing:
     if layout.class_from is None and labels:
         decided.append("The class of a picture is its folder.")
     groups: list[str] = []
-    volumes = [f.rpartition(SLICE)[0] for f in files]
+    volumes = [slice_of(f)[0] for f in files]
     if layout.group_from not in (None, NO_GROUPS):
         assert layout.group_from is not None
         groups = [
             part_of(root, f, folders, layout.group_from, "group")
             for f, folders in _pairs(files, inner)
         ]
-    elif any(volumes):
-        groups = [volume or f for volume, f in zip(volumes, files, strict=True)]
+    elif volumes != files:
+        groups = volumes
         decided.append("The slices of a volume are one group.")
     splits: list[str] = []
     if own_splits:

@@ -18,7 +18,7 @@ import numpy as np
 
 from capsnet.errors import UserError
 from capsnet.files import cache_folder, locked
-from capsnet.pictures.decoding import SLICE, Form, decode, read_form
+from capsnet.pictures.decoding import Form, decode, read_form, slice_of
 from capsnet.pictures.layout import Layout, Listing
 from capsnet.pictures.processes import Progress, read_all
 from capsnet.pictures.reading import DEEP_WHITE, Reading
@@ -107,7 +107,7 @@ def _key(listing: Listing, size: int | None, channels: int | None, layout: Layou
     for file in listing.files:
         try:
             path = os.path.join(listing.root, file)  # many times faster than Path's
-            found = os.stat(path.rpartition(SLICE)[0] if SLICE in file else path)
+            found = os.stat(slice_of(path)[0])
             facts = (found.st_size, found.st_mtime_ns)
         except OSError:
             facts = (0, 0)  # reading will say what is wrong

@@ -149,6 +149,16 @@ def test_the_cache_is_used_until_a_picture_changes(tmp_path, monkeypatch):
     assert not np.array_equal(open_own(tmp_path).stored.images, first.stored.images)
 
 
+def test_a_number_sign_in_a_name_is_no_slice(tmp_path):
+    for k in range(8):
+        save(tmp_path / "ab"[k % 2] / f"x#{k}.png", noise(k))
+    own = open_own(tmp_path)
+    assert own.listing.groups == () and len(own.listing) == 8
+    time.sleep(0.01)
+    save(tmp_path / "a" / "x#0.png", noise(77))
+    assert not np.array_equal(open_own(tmp_path).stored.images, own.stored.images)
+
+
 def test_many_are_read_by_processes_as_by_one(tmp_path, monkeypatch):
     root = tmp_path / "pictures"
     for k in range(40):
