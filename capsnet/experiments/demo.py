@@ -66,7 +66,7 @@ class Demo:
             f"\n  capsnet explore --weights {weights} --cnn-weights {cnn_weights} --open"
             "      touch its capsules"
             f"\n  capsnet figure routing --weights {weights}      how the routing decides"
-            f"\n  capsnet predict YOUR.png --weights {weights} --invert --centre"
+            f"\n  capsnet predict YOUR.png --weights {weights}"
             "\n  capsnet train --data YOUR_FOLDER --model capsnet_small     your own pictures"
             "\n  capsnet train --model capsnet_mnist --data mnist           the paper's network"
         )

@@ -2,6 +2,7 @@ import json
 import re
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -209,3 +210,9 @@ def test_weights_are_shipped_into_a_folder_that_is_there(shelf, trained):
     with pytest.raises(UserError, match="There is no folder"):
         ship(trained, "capsnet_small", root=shelf / "nowhere")
     assert not (shelf / "nowhere").exists() and not list(shelf.glob("*.safetensors"))
+
+
+def test_the_pages_of_this_repository_agree_with_its_results(dev):
+    root = Path(__file__).parents[2]
+    done = dev("report", "--check", "--results", str(root / "results"), "--root", str(root))
+    assert done.status == 0 and "All pages agree" in done.out, done.out + done.err

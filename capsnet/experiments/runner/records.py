@@ -16,7 +16,7 @@ from typing import Any
 
 from capsnet.errors import UserError
 from capsnet.files import append_line, append_text, lock_of, locked
-from capsnet.training.config import WHERE, TrainConfig
+from capsnet.training.config import WHERE, SettledConfig, TrainConfig
 
 SEEDS = {"seed", "data_seed"}
 RECORD_FILE = "record.json"  # in the folder of a run that is kept
@@ -42,8 +42,15 @@ Results = dict[str, list[Record]]
 
 
 def settings(config: TrainConfig) -> dict[str, Any]:
-    """Return what identifies a run, as it is after a trip through JSON."""
-    plain = {k: v for k, v in config.to_json().items() if k not in WHERE}
+    """Return what identifies a run, as it is after a trip through JSON.
+
+    What is left to choose is for named data what it always was.
+    """
+    chosen = {name: getattr(SettledConfig, name) for name in ("epochs", "batch_size", "patience")}
+    chosen["holdout"] = 0
+    plain = {
+        k: chosen.get(k) if v is None else v for k, v in config.to_json().items() if k not in WHERE
+    }
     restored: dict[str, Any] = json.loads(json.dumps(plain))
     return restored
 
