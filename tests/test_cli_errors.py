@@ -214,6 +214,12 @@ def test_model_without_decoder_draws_no_pictures(cli, tiny):
     assert "draws no pictures" in one_sentence(done)
 
 
+@pytest.mark.parametrize("words", [("--class-from", "1"), ("--fit", "crop"), ("--skip-bad",)])
+def test_what_is_for_own_pictures_is_not_ignored_elsewhere(cli, tmp_path, words):
+    asked = ("train", "--model", "capsnet_small", "--data", "digits", "--out", tmp_path / "run")
+    assert f"{words[0]} is for pictures of your own" in one_sentence(cli(*asked, *words))
+
+
 def test_maintainers_mistake_is_one_sentence_too(dev, cli, tmp_path):
     assert "no folder nowhere" in one_sentence(dev("ship", "--run", "nowhere", "--name", "x"))
     assert "no folder nowhere" in one_sentence(dev("report", "--results", "nowhere"))

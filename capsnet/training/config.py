@@ -239,7 +239,7 @@ class TrainConfig(Layout):
             self.schedule == "paper" or decay == (TrainConfig.lr_decay, TrainConfig.lr_decay_steps),
             "lr-decay and lr-decay-steps are for the schedule 'paper'; leave them out",
         )
-        own = is_own(Path(self.data.removeprefix("folder:")))
+        own = self.shows_own_pictures
         held = bool(self.holdout) or (own and self.holdout is None)
         _require(held or self.stop_at_error is None, "stop-at-error needs a holdout")
         _require(held or self.final_split == "test", "final-split needs a holdout")
@@ -250,6 +250,11 @@ class TrainConfig(Layout):
             self.start_from is not None or not self.freeze,
             "freeze keeps the trunk of trained weights; give start-from too",
         )
+
+    @property
+    def shows_own_pictures(self) -> bool:
+        """Whether the data is a folder or a table of the user's pictures."""
+        return is_own(Path(self.data.removeprefix("folder:")))
 
     @property
     def folder(self) -> Path:
@@ -277,7 +282,7 @@ def differences(config: SettledConfig, saved: dict[str, Any]) -> list[str]:
     Settings added since the config was saved were at their default.
     """
     current, saved = config.to_json(), SettledConfig().to_json() | saved
-    if not is_own(Path(config.data.removeprefix("folder:"))):  # none is held out by default
+    if not config.shows_own_pictures:  # none is held out by default
         current["holdout"], saved["holdout"] = current["holdout"] or 0, saved["holdout"] or 0
     return [
         f"{f.name}: {saved[f.name]} -> {current[f.name]}"

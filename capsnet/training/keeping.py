@@ -4,6 +4,7 @@ own = open_pictures(config); keep_pictures(own, config); calibration = keep_answ
 """
 
 import json
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,9 @@ from capsnet.measures.answered import Answered
 from capsnet.models import Model
 from capsnet.models.reference import NAME, measure_reference
 from capsnet.models.weights import SPLIT_FILE
+from capsnet.pictures.layout import Layout
 from capsnet.tasks import Calibration
-from capsnet.training.config import TrainConfig
+from capsnet.training.config import TrainConfig, flag
 from capsnet.training.evaluation import Answers, answer
 from capsnet.training.progress import WorkProgress
 
@@ -29,6 +31,11 @@ def open_pictures(config: TrainConfig) -> Own | None:
     """Return the user's own pictures as a run's settings ask for them; None for other data."""
     entry, folder = find_data(config.data, config.data_folder)
     if not entry.own or folder is None:
+        said = [f.name for f in fields(Layout) if getattr(config, f.name) != f.default]
+        if said:
+            raise UserError(
+                f"--{flag(said[0])} is for pictures of your own, not {entry.name}; leave it out."
+            )
         return None
     with WorkProgress("reading pictures", unit="pictures") as progress:
         return open_own(

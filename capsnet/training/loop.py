@@ -5,7 +5,7 @@ outcome = train(TrainConfig(model="capsnet_small", data="digits", epochs=20))
 
 import json
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import ceil, isfinite
 
 import torch
@@ -34,7 +34,7 @@ from capsnet.training.patience import better, out_of_patience
 from capsnet.training.planning import RunPlan, look_ahead, settle
 from capsnet.training.progress import TrainProgress, WorkProgress, in_words
 from capsnet.training.schedule import average_weight, learning_rate
-from capsnet.training.series import baseline_config, is_series, train_series
+from capsnet.training.series import is_series, train_baseline, train_series
 from capsnet.training.setup import build_model, open_stream
 from capsnet.training.step import TrainStep, epoch_plan
 from capsnet.training.stopping import Stop
@@ -56,8 +56,9 @@ def train(config: TrainConfig) -> Outcome:
 
     Returns:
         `Finished` (result, history, folder, …), `Interrupted` if a signal asked to stop and the
-        state was saved, or `Diverged` if the loss is no longer a number. Each says itself in words
-        by `str()` and has `to_json()`. A mistake in the settings raises a `UserError`.
+        state was saved, `Diverged` if the loss is no longer a number, or, of folds or several
+        seeds, the `Series` of them. Each says itself in words by `str()` and has `to_json()`. A
+        mistake in the settings raises a `UserError`.
 
     Example:
         >>> outcome = train(TrainConfig(model="capsnet_small", data="digits", epochs=20))
@@ -69,12 +70,8 @@ def train(config: TrainConfig) -> Outcome:
     if is_series(config):
         return train_series(config, train_one)
     outcome = train_one(config)
-    beside = baseline_config(config) if isinstance(outcome, Finished) else None
-    if beside is not None:
-        other = train_one(replace(beside, resume=(beside.folder / CHECKPOINT).exists()))
-        if isinstance(other, Interrupted):
-            return other
-    return outcome
+    stopped = train_baseline(config, train_one) if isinstance(outcome, Finished) else None
+    return stopped or outcome
 
 
 def train_one(config: TrainConfig) -> Finished | Interrupted | Diverged:

@@ -73,17 +73,25 @@ def train_with_baseline(
     stopped = _finish(config, train_one)
     if stopped is not None:
         return stopped
-    beside = baseline_config(config)
-    if beside is not None:
-        print(f"a CNN of the same size beside {config.folder.name}:", file=sys.stderr)
-        stopped = _finish(beside, train_one)
-        if isinstance(stopped, Interrupted):
-            return stopped
+    if (cut := train_baseline(config, train_one)) is not None:
+        return cut
     metric, figure = _result(config.folder)
-    other = None
-    if beside is not None and (beside.folder / WEIGHTS).exists():
-        other = _result(beside.folder)[1]
+    beside = config.folder / BASELINE
+    other = _result(beside)[1] if (beside / WEIGHTS).exists() else None
     return Member(config.folder, config.fold or None, config.seed, metric, figure, other)
+
+
+def train_baseline(config: TrainConfig, train_one: TrainOne) -> Interrupted | None:
+    """Make the CNN beside a finished run, if there is to be one and it is not finished."""
+    beside = baseline_config(config)
+    if beside is None:
+        return None
+    print(f"a CNN of the same size beside {config.folder.name}:", file=sys.stderr)
+    stopped = _finish(beside, train_one)
+    if isinstance(stopped, Diverged):
+        print(f"It is left out: {stopped}", file=sys.stderr)
+        return None
+    return stopped
 
 
 def baseline_config(config: TrainConfig) -> TrainConfig | None:
@@ -92,7 +100,7 @@ def baseline_config(config: TrainConfig) -> TrainConfig | None:
     if config.baseline == "none" or (config.baseline == "auto" and not own):
         return None
     tensors, card = read_weights(config.folder / WEIGHTS)
-    if not isinstance(card.task, Labels) or card.model.startswith("cnn_"):
+    if not isinstance(card.task, Labels) or card.model == BASELINE_MODEL:
         return None  # it tells classes, and is no baseline to itself
     wanted = sum(x.numel() for x in tensors.values())
     shape = card.options["image_shape"]
