@@ -243,7 +243,7 @@ def test_wheel_holds_what_the_package_needs_and_no_more(wheel):
     )
     assert files == {*tracked.stdout.splitlines()}
     pages = ("web/static/index.html", "report/page/page.html")
-    for name in ("py.typed", *pages, "ops/routing/README.md", "assets/digits.npz"):
+    for name in ("py.typed", *pages, "ops/dynamic/README.md", "assets/digits.npz"):
         assert f"capsnet/{name}" in files
     assert "capsnet/assets/weights/capsnet_small.safetensors" in files
     assert not [name for name in files if "test" in name]

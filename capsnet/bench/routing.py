@@ -9,7 +9,7 @@ from torch import Tensor
 
 from capsnet.bench.timing import Shown, ceilings, counted, measure
 from capsnet.ops import dynamic_routing
-from capsnet.ops.routing import Backend, why_not_fused
+from capsnet.ops.dynamic import Backend, why_not_fused
 
 J, E, D, NUM_ITERS = 10, 16, 8, 3  # the paper's class capsules
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from capsnet.errors import UserError
 from capsnet.layers.primary_caps import as_capsules
 from capsnet.ops import RoutingTrace, dynamic_routing, routing_trace
-from capsnet.ops.routing import Backend, Gradient
+from capsnet.ops.dynamic import Backend, Gradient
 
 
 class ClassCaps(nn.Module):

@@ -16,8 +16,8 @@ from capsnet.models.abilities import Draws
 from capsnet.models.model import Classifier, Output, Progress, conv_size
 from capsnet.models.registry import register_model
 from capsnet.ops import RoutingTrace, margin_loss, reconstruction_loss
+from capsnet.ops.dynamic import Backend, Gradient
 from capsnet.ops.losses import check_classes
-from capsnet.ops.routing import Backend, Gradient
 from capsnet.options import Iterations, Positive, Size
 from capsnet.tasks import Batch
 

@@ -1,14 +1,14 @@
 """The paper's equations as pure functions: convolution, squash, routing and losses."""
 
 from capsnet.ops.conv import conv2d
-from capsnet.ops.losses import margin_loss, reconstruction_loss, spread_loss
-from capsnet.ops.routing import (
-    RoutingTrace,
+from capsnet.ops.dynamic import (
     dynamic_routing,
     dynamic_routing_votes,
     routing_trace,
 )
+from capsnet.ops.losses import margin_loss, reconstruction_loss, spread_loss
 from capsnet.ops.squash import squash
+from capsnet.ops.trace import RoutingTrace
 
 __all__ = [
     "RoutingTrace",

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from capsnet.errors import UserError
 from capsnet.ops import dynamic_routing
-from capsnet.ops.routing.reference import route_reference
+from capsnet.ops.dynamic.reference import route_reference
 
 pytest.importorskip("triton", reason="the fused routing needs Triton")
 
@@ -75,7 +75,7 @@ def run(route, case: Case, tensors, dtype: torch.dtype) -> list[Tensor]:
 
 
 def check(case: Case, dtype: torch.dtype) -> None:
-    from capsnet.ops.routing.fused import route_fused
+    from capsnet.ops.dynamic.fused import route_fused
 
     tensors = inputs(case, dtype)
     truth = run(route_reference, case, tensors, torch.float64)
@@ -179,7 +179,7 @@ def test_autocast() -> None:
 @pytest.mark.gpu
 @gpu
 def test_compiles_without_a_graph_break() -> None:
-    from capsnet.ops.routing.fused import route_fused
+    from capsnet.ops.dynamic.fused import route_fused
 
     case = Case(N=16, I=40)
     tensors = inputs(case, torch.bfloat16)
@@ -195,7 +195,7 @@ def test_compiles_without_a_graph_break() -> None:
 @pytest.mark.gpu
 @gpu
 def test_captures_into_a_cuda_graph() -> None:
-    from capsnet.ops.routing.fused import route_fused
+    from capsnet.ops.dynamic.fused import route_fused
 
     case = Case(N=16, I=40)
     u, W, bias, dv = inputs(case, torch.bfloat16)
@@ -222,7 +222,7 @@ def test_captures_into_a_cuda_graph() -> None:
 @pytest.mark.gpu
 @gpu
 def test_memory_stays_near_the_inputs() -> None:
-    from capsnet.ops.routing.fused import route_fused
+    from capsnet.ops.dynamic.fused import route_fused
 
     case = Case(N=512, I=1152, J=10)
     u, W, _, dv = inputs(case, torch.bfloat16)
@@ -237,7 +237,7 @@ def test_memory_stays_near_the_inputs() -> None:
 
 
 def check_not_contiguous() -> None:
-    from capsnet.ops.routing.fused import route_fused
+    from capsnet.ops.dynamic.fused import route_fused
 
     u, W, bias, _ = inputs(Case(), torch.float32)
     strided = (
@@ -252,7 +252,7 @@ def check_not_contiguous() -> None:
 
 def check_operators() -> None:
     """Schema, fake tensors and autograd registration, as torch.compile relies on them."""
-    from capsnet.ops.routing.fused import route_forward
+    from capsnet.ops.dynamic.fused import route_forward
 
     u, W, bias, _ = inputs(Case(N=2, J=2), torch.float32)
     for x in (u, W, bias):
@@ -263,7 +263,7 @@ def check_operators() -> None:
 
 def check_autocast(dtype: torch.dtype) -> None:
     """Under autocast u is rounded, and the gradients come back in the parameters' own dtype."""
-    from capsnet.ops.routing.fused import route_fused
+    from capsnet.ops.dynamic.fused import route_fused
 
     u, W, bias, _ = inputs(Case(), torch.float32)
     W.requires_grad_()

@@ -13,7 +13,7 @@ dW = sum k a u^T.
 import triton
 import triton.language as tl
 
-from capsnet.ops.routing.kernels_fwd import (
+from capsnet.ops.dynamic.kernels_fwd import (
     couple,
     load_capsules,
     load_state,

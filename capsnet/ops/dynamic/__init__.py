@@ -11,18 +11,18 @@ from typing import Literal, get_args
 from torch import Tensor
 
 from capsnet.errors import UserError
-from capsnet.ops.gpu import INTERPRETED, TRITON
-from capsnet.ops.plain import needs_plain
-from capsnet.ops.routing.chunked import route_chunked
-from capsnet.ops.routing.reference import (
-    RoutingTrace,
+from capsnet.ops.dynamic.chunked import route_chunked
+from capsnet.ops.dynamic.reference import (
     route_reference,
     route_votes,
     trace_votes,
     transform,
 )
+from capsnet.ops.gpu import INTERPRETED, TRITON
+from capsnet.ops.plain import needs_plain
+from capsnet.ops.trace import RoutingTrace
 
-__all__ = ["RoutingTrace", "dynamic_routing", "dynamic_routing_votes", "routing_trace"]
+__all__ = ["dynamic_routing", "dynamic_routing_votes", "routing_trace"]
 
 Gradient = Literal["full", "last"]
 Backend = Literal["auto", "reference", "chunked", "fused"]
@@ -69,7 +69,7 @@ def dynamic_routing(
     _check_bias(bias, *W.shape[1:3])
     runs = _choose(backend, u, W)
     if runs == "fused":
-        from capsnet.ops.routing.fused import route_fused
+        from capsnet.ops.dynamic.fused import route_fused
 
         return route_fused(u, W, num_iters, bias, gradient, leaky)
     route = route_chunked if runs == "chunked" else route_reference
@@ -125,8 +125,8 @@ def routing_trace(
         leaky: give each lower capsule one more parent, which is dropped.
 
     Returns:
-        The votes u_hat [N, I, J, E], and b, c [R, N, I, J], s, v [R, N, J, E] of every iteration,
-        in the dtype of u; b is what an iteration started from.
+        The votes u_hat [N, I, J, E], and b, c [R, N, I, J], s, v [R, N, J, E], a [R, N, J] of every
+        iteration, in the dtype of u; b is what an iteration started from.
 
     Example:
         >>> trace = routing_trace(torch.rand(2, 5, 8), torch.rand(5, 3, 16, 8), num_iters=3)
@@ -145,7 +145,7 @@ def why_not_fused(u: Tensor, W: Tensor) -> str | None:
         return f"runs on a GPU, and u is on {u.device}"
     if not TRITON:
         return "needs Triton and torch 2.8 or newer"
-    from capsnet.ops.routing import fused
+    from capsnet.ops.dynamic import fused
 
     return fused.why_not_fused(u, W)
 

@@ -14,10 +14,10 @@ import torch
 import triton
 from torch import Tensor
 
+from capsnet.ops.dynamic import kernels_bwd, kernels_fwd
+from capsnet.ops.dynamic.reference import route_reference
 from capsnet.ops.gpu import INTERPRETED, processors
 from capsnet.ops.plain import needs_plain_backward, plain_gradients
-from capsnet.ops.routing import kernels_bwd, kernels_fwd
-from capsnet.ops.routing.reference import route_reference
 
 MAX_SIZE = 32  # of a capsule, D or E: above it a tile does not fit the registers.
 HELD = 160  # numbers of s, parents times EP, that one program can hold for a sample.

@@ -14,8 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from capsnet.ops.dynamic.reference import route_reference
 from capsnet.ops.plain import needs_plain_backward, plain_gradients
-from capsnet.ops.routing.reference import route_reference
 from capsnet.ops.squash import squash, squash_gradient
 
 CHUNK_ELEMENTS = 1 << 18  # J * N * i * D in a chunk: one megabyte in fp32, the size of an L2.

@@ -3,31 +3,12 @@
 v = route_reference(u, W, 3, None, "full", False)
 """
 
-from typing import NamedTuple
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from capsnet.ops.squash import squash
-
-
-class RoutingTrace(NamedTuple):
-    """What happened inside: the votes, b, c, s, v stacked over the R iterations, and which routing.
-
-    Example:
-        >>> trace = routing_trace(torch.rand(2, 5, 8), torch.rand(5, 3, 16, 8), num_iters=3)
-        >>> trace.c.shape, trace.leaky
-        (torch.Size([3, 2, 5, 3]), False)
-    """
-
-    u_hat: Tensor  # [N, I, J, E]
-    b: Tensor  # [R, N, I, J], the logits each iteration started from
-    c: Tensor  # [R, N, I, J]
-    s: Tensor  # [R, N, J, E]
-    v: Tensor  # [R, N, J, E]
-    leaky: bool = False  # each lower capsule had one more parent, which c does not hold
-    biased: bool = False  # a bias was added to s
+from capsnet.ops.trace import RoutingTrace
 
 
 def transform(u: Tensor, W: Tensor) -> Tensor:
@@ -91,4 +72,5 @@ def trace_votes(u_hat: Tensor, num_iters: int, bias: Tensor | None, leaky: bool)
         steps.append((b, c, s, v))
         b = b + torch.einsum("nije,nje->nij", u_hat, v)
     b, c, s, v = (torch.stack(x) for x in zip(*steps, strict=True))
-    return RoutingTrace(u_hat, b, c, s, v, leaky, bias is not None)
+    a = torch.linalg.vector_norm(v, dim=-1)
+    return RoutingTrace(u_hat, b, c, s, v, a, leaky, bias is not None)
