@@ -71,6 +71,8 @@ _MODELS = {
     "cnn_baseline": _CNN,
     "cnn_multimnist": _CNN,
     "cnn_small": _CNN,
+    "capsnet_modern": ("capsnet_modern", ("channels=(8, 8)", "primary_types=4", "decoder=(16,)")),
+    "cnn_modern": ("cnn_modern", ("channels=(8, 8)", "conv_channels=8")),
 }
 _DATA: dict[str, dict[str, Any]] = {
     "mnist": {"data": "digits"},

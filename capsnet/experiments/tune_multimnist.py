@@ -24,6 +24,9 @@ DECAY = {"weight_decay": 0.05}
 CAPSNET: dict[str, Any] = {"model": "capsnet_multimnist", "lr": 2e-3}
 LONG_AUTHORS: dict[str, Any] = {**CAPSNET, "options": AUTHORS, "epochs": 32}
 CNN: dict[str, Any] = {"model": "cnn_multimnist"}
+MODERN: dict[str, Any] = {"model": "capsnet_modern", "lr": 2e-3, "average_classes": True}
+COARSE = ("primary_stride=2",)
+CNN_MODERN: dict[str, Any] = {"model": "cnn_modern", "lr": 2e-3}
 CANDIDATES: dict[str, dict[str, Any]] = {
     "CapsNet": CAPSNET,
     "CapsNet, authors' network": {**CAPSNET, "options": AUTHORS},
@@ -39,6 +42,18 @@ CANDIDATES: dict[str, dict[str, Any]] = {
     },
     "CNN, lr 1e-3": {**CNN, "lr": 1e-3},
     "CNN, lr 3e-4": {**CNN, "lr": 3e-4},
+    "modern": MODERN,
+    "modern, coarse": {**MODERN, "options": COARSE},
+    "modern, coarse, small decoder": {**MODERN, "options": (*COARSE, "decoder=(256, 512)")},
+    "modern, coarse, affine 5": {**MODERN, "options": COARSE, **AFFINE_5},
+    "modern, coarse, weight decay 0.05": {**MODERN, "options": COARSE, **DECAY},
+    "modern, coarse, reconstruction 0.001": {
+        **MODERN,
+        "options": COARSE,
+        "reconstruction_weight": 1e-3,
+    },
+    "modern CNN": CNN_MODERN,
+    "modern CNN, lr 1e-3": {**CNN_MODERN, "lr": 1e-3},
 }
 
 

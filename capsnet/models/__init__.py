@@ -3,7 +3,9 @@
 from capsnet.models.abilities import Draws, Embeds, Placed, Traced
 from capsnet.models.capsnet import CapsNet
 from capsnet.models.cnn import CnnBaseline, CnnMultiMnist, CnnSmall
+from capsnet.models.cnn_modern import CnnModern
 from capsnet.models.model import Classifier, Model, Output, Progress
+from capsnet.models.modern import CapsNetModern
 from capsnet.models.on_trunk import CapsOnTrunk
 from capsnet.models.registry import (
     ModelEntry,
@@ -16,10 +18,12 @@ from capsnet.models.regressor import CapsRegressor
 
 __all__ = [
     "CapsNet",
+    "CapsNetModern",
     "CapsOnTrunk",
     "CapsRegressor",
     "Classifier",
     "CnnBaseline",
+    "CnnModern",
     "CnnMultiMnist",
     "CnnSmall",
     "Draws",

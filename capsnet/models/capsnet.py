@@ -4,24 +4,20 @@ output = CapsNet()(images); picture = model.reconstruct(output.v)
 """
 
 from abc import abstractmethod
-from collections.abc import Sequence
 from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
-from capsnet.errors import UserError
 from capsnet.layers import ClassCaps, Conv2d, Decoder, PrimaryCaps
-from capsnet.models.abilities import Draws
-from capsnet.models.model import Classifier, Output, Progress, conv_size
+from capsnet.models.drawing import DrawingClassifier
+from capsnet.models.model import Output, Progress, conv_size
 from capsnet.models.registry import register_model
-from capsnet.ops import RoutingTrace, margin_loss, reconstruction_loss
+from capsnet.ops import RoutingTrace, margin_loss
 from capsnet.ops.dynamic import Backend, Gradient
-from capsnet.ops.losses import check_classes
 from capsnet.options import Iterations, Positive, Size
 from capsnet.tasks import Batch
 
-NO_DECODER = "This model has no decoder; train one with a decoder to see pictures."
 SMALL = {
     "conv_channels": 32,
     "conv_kernel": 5,
@@ -32,7 +28,7 @@ SMALL = {
 }
 
 
-class CapsClassifier(Classifier):
+class CapsClassifier(DrawingClassifier):
     """Abstract: capsules that vote for one capsule per class, whose length is the answer.
 
     A final one makes `class_caps`, `decoder` and the weights of the loss, and has `primary`.
@@ -40,8 +36,6 @@ class CapsClassifier(Classifier):
 
     head = ("class_caps", "decoder")
     class_caps: ClassCaps
-    decoder: Decoder | None
-    reconstruction_weight: float
     average_classes: bool
 
     @abstractmethod
@@ -56,50 +50,16 @@ class CapsClassifier(Classifier):
         return Output(v, torch.linalg.vector_norm(v, dim=-1))
 
     def loss(self, output: Output, batch: Batch, progress: Progress) -> Tensor:
-        """Return margin loss + reconstruction_weight * SSE, each labelled capsule drawing its part.
-
-        Where the parts are not known, all labelled capsules draw the image together.
-        """
+        """Return margin loss + reconstruction_weight * SSE."""
         T = self.task.table(batch.labels)
-        weights = batch.weights
-        loss = margin_loss(output.lengths, T, average_classes=self.average_classes, weights=weights)
-        if self.decoder is None or self.reconstruction_weight == 0:
-            return loss
-        if batch.parts is None:
-            pixels, drawn = self.draw(output.v * T.to(output.v.dtype).unsqueeze(-1)), batch.images
-        else:
-            pixels, drawn = self.reconstruct(output.v, batch.labels), batch.parts
-        difference = reconstruction_loss(pixels.to(drawn.dtype), drawn, weights)
-        return loss + self.reconstruction_weight * difference
+        loss = margin_loss(
+            output.lengths, T, average_classes=self.average_classes, weights=batch.weights
+        )
+        return loss + self.reconstruction(output, batch)
 
     def trace(self, images: Tensor) -> RoutingTrace:
         """Return every iteration of the routing between primary and class capsules."""
         return self.class_caps.trace(self.primary(images))
-
-    @property
-    def draws(self) -> Draws | None:
-        """The model itself, if it has a decoder."""
-        return None if self.decoder is None else self
-
-    def reconstruct(self, v: Tensor, which: Tensor | Sequence[int] | int | None = None) -> Tensor:
-        """Return the pictures [N, C, H, W] that the capsules `which` of v [N, J, E] stand for.
-
-        which: None for the longest capsule, one class for all, classes [N], or [N, L] for L
-        pictures of each, [N, L, C, H, W].
-        """
-        if self.decoder is None:
-            raise UserError(NO_DECODER)
-        if which is None:
-            which = torch.linalg.vector_norm(v, dim=-1).argmax(dim=1)
-        which = torch.as_tensor(which, device=v.device)
-        check_classes(which, self.num_classes)
-        return self.decoder(v, (which.expand(v.shape[0]) if which.dim() == 0 else which).long())
-
-    def draw(self, v: Tensor) -> Tensor:
-        """Return the pictures [N, C, H, W] that all capsules of v [N, J, E] draw together."""
-        if self.decoder is None:
-            raise UserError(NO_DECODER)
-        return self.decoder.draw(v)
 
 
 @register_model("capsnet_mnist", "The paper's CapsNet for 28×28 digits.")

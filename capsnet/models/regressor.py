@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from capsnet.errors import UserError
 from capsnet.layers import ClassCaps, Conv2d, Decoder, PrimaryCaps
 from capsnet.models.abilities import Draws
-from capsnet.models.capsnet import NO_DECODER
+from capsnet.models.drawing import NO_DECODER
 from capsnet.models.model import Model, Output, Progress, conv_size
 from capsnet.models.registry import register_model
 from capsnet.ops import RoutingTrace, reconstruction_loss

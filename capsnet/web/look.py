@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from capsnet.errors import UserError, require
-from capsnet.models.capsnet import NO_DECODER
+from capsnet.models.drawing import NO_DECODER
 from capsnet.models.reference import drawing_errors
 from capsnet.prediction.answer import decided
 from capsnet.prediction.trust import BLANK, doubts

@@ -1,0 +1,55 @@
+"""A stem of small convolutions that brings images of any size down to a small map of features.
+
+features = Stem(in_channels=1, size=(28, 28))(images)  # [N, 256, 7, 7]
+"""
+
+from math import ceil
+
+from torch import Tensor, nn
+
+from capsnet.layers.conv import Conv2d
+
+LARGEST_SIDE = 10  # of the map; sides above it are halved
+
+
+class Stem(nn.Module):
+    """Stages of two 3×3 convolutions, each with batch norm and ReLU: [N, C, H, W] -> [N, F, h, w].
+
+    The first stage keeps the size, each of the others halves the sides that are still longer than
+    LARGEST_SIDE. channels: of the stages; large images get as many more of the last as they need.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        size: tuple[int, int],
+        channels: tuple[int, ...] = (64, 128, 256),
+    ) -> None:
+        super().__init__()
+        self.out_channels = channels[-1]
+        self.size, self.step, self.side = size, (1, 1), 1  # of the map; of a feature, in pixels
+        layers: list[nn.Module] = []
+        stage = 0
+        while stage < len(channels) or max(self.size) > LARGEST_SIDE:
+            width = channels[min(stage, len(channels) - 1)]
+            stride = tuple(2 if stage and side > LARGEST_SIDE else 1 for side in self.size)
+            layers += _norm_relu(in_channels, width, stride) + _norm_relu(width, width, (1, 1))
+            self.side += 2 * max(self.step)
+            self.step = (self.step[0] * stride[0], self.step[1] * stride[1])
+            self.side += 2 * max(self.step)
+            self.size = (ceil(self.size[0] / stride[0]), ceil(self.size[1] / stride[1]))
+            in_channels, stage = width, stage + 1
+        self.layers = nn.Sequential(*layers)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Return the features [N, F, h, w]."""
+        return self.layers(images)
+
+
+def _norm_relu(in_channels: int, channels: int, stride: tuple[int, ...]) -> list[nn.Module]:
+    """Return a convolution, its norm and its ReLU."""
+    if stride[0] == stride[1]:
+        conv: nn.Conv2d = Conv2d(in_channels, channels, 3, stride[0], padding=1, bias=False)
+    else:
+        conv = nn.Conv2d(in_channels, channels, 3, stride, padding=1, bias=False)  # type: ignore[arg-type]
+    return [conv, nn.BatchNorm2d(channels), nn.ReLU(inplace=True)]
