@@ -26,6 +26,7 @@ LONG_AUTHORS: dict[str, Any] = {**CAPSNET, "options": AUTHORS, "epochs": 32}
 CNN: dict[str, Any] = {"model": "cnn_multimnist"}
 MODERN: dict[str, Any] = {"model": "capsnet_modern", "lr": 2e-3, "average_classes": True}
 COARSE = ("primary_stride=2",)
+LESS = (*COARSE, "decoder=(256, 512)")
 CNN_MODERN: dict[str, Any] = {"model": "cnn_modern", "lr": 2e-3}
 CANDIDATES: dict[str, dict[str, Any]] = {
     "CapsNet": CAPSNET,
@@ -44,16 +45,24 @@ CANDIDATES: dict[str, dict[str, Any]] = {
     "CNN, lr 3e-4": {**CNN, "lr": 3e-4},
     "modern": MODERN,
     "modern, coarse": {**MODERN, "options": COARSE},
-    "modern, coarse, small decoder": {**MODERN, "options": (*COARSE, "decoder=(256, 512)")},
+    "modern, coarse, small decoder": {**MODERN, "options": LESS},
     "modern, coarse, affine 5": {**MODERN, "options": COARSE, **AFFINE_5},
-    "modern, coarse, weight decay 0.05": {**MODERN, "options": COARSE, **DECAY},
-    "modern, coarse, reconstruction 0.001": {
+    "modern, coarse, small decoder, weight decay 0.05": {**MODERN, "options": LESS, **DECAY},
+    "modern, coarse, small decoder, reconstruction 0.001": {
         **MODERN,
-        "options": COARSE,
+        "options": LESS,
         "reconstruction_weight": 1e-3,
     },
-    "modern CNN": CNN_MODERN,
-    "modern CNN, lr 1e-3": {**CNN_MODERN, "lr": 1e-3},
+    "modern, coarse, small decoder, 16 types": {
+        **MODERN,
+        "options": (*LESS, "primary_types=16"),
+    },
+    "modern, coarse, smaller decoder, 192 channels": {
+        **MODERN,
+        "options": (*COARSE, "decoder=(128, 256)", "channels=(64, 128, 192)"),
+    },
+    "modern CNN, coarse": {**CNN_MODERN, "options": ("conv_stride=2",)},
+    "modern CNN, coarse, lr 1e-3": {**CNN_MODERN, "options": ("conv_stride=2",), "lr": 1e-3},
 }
 
 

@@ -29,6 +29,7 @@ from capsnet.training.device import pick_device, pick_precision
 from capsnet.training.evaluation import answer, check_fit, evaluate, measured
 from capsnet.training.keeping import keep_answers, keep_pictures, keep_reference, open_pictures
 from capsnet.training.log import write_log
+from capsnet.training.norms import IMAGES, has_norms, refresh_norms
 from capsnet.training.outcome import Diverged, Epoch, Finished, Interrupted, Outcome
 from capsnet.training.patience import better, out_of_patience
 from capsnet.training.planning import RunPlan, look_ahead, settle
@@ -224,6 +225,7 @@ class Run:
         """Put the weights to be kept into the model; returns the epoch that they are of."""
         if (best := self.position.best) is None:
             self.step.take_average()
+            self.refresh_norms(self.position.epoch)
             return self.position.epoch
         self.step.model.load_state_dict(best.weights)
         return best.epoch
@@ -286,6 +288,7 @@ class Run:
         if self.validation is not None:
             with self.step.averaged():
                 model = self.step.model
+                self.refresh_norms(position.epoch)
                 validation = evaluate(model, self.validation, precision=self.step.precision).figure
                 if self.config.patience:
                     position.best = better(position.best, position.epoch, validation, model)
@@ -320,6 +323,20 @@ class Run:
         with self.step.autocast:
             u = placed.primary(self.probe)
         return float(torch.linalg.vector_norm(u.float(), dim=-1).mean())
+
+    def refresh_norms(self, epoch: int) -> None:
+        """Measure the statistics of norms, if there are any, with the weights as they are now."""
+        step, size = self.step, self.config.batch_size
+        if not has_norms(step.model):
+            return
+        count = min(ceil(IMAGES / size), self.steps)
+        plan = epoch_plan(step.stream, self.config.seed, epoch, count * size)
+        parts = zip(*(x.split(size) for x in plan.values()), strict=True)
+        with step.autocast:
+            refresh_norms(
+                step.model,
+                (step.stream.batch(dict(zip(plan, part, strict=True))).images for part in parts),
+            )
 
     def save(self) -> None:
         """Write a checkpoint, unless training has gone wrong."""

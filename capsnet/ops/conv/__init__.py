@@ -101,7 +101,7 @@ def _kind(
     if not (fits and half and O % 64 == 0 and len(x) >= MIN_BATCH and _device_fits(x)):
         return "torch"
     if C % 64 == 0:
-        return "wide"
+        return "wide" if min(KH, KW) > 3 else "torch"
     needs_dx = x.requires_grad and torch.is_grad_enabled()
     return "narrow" if C * KH * KW <= MAX_INPUTS and not needs_dx else "torch"
 

@@ -1,0 +1,43 @@
+"""Batch norms that fit the weights: their statistics measured anew where weights are used.
+
+A norm's running statistics lag behind weights that move fast, and say nothing of averaged weights.
+"""
+
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from capsnet.models import Model
+
+IMAGES = 2048  # that statistics are measured on
+
+
+def has_norms(model: Model) -> bool:
+    """Return whether the model has norms whose statistics move in training."""
+    return bool(_moving(model))
+
+
+@torch.no_grad()
+def refresh_norms(model: Model, batches: Iterable[Tensor]) -> None:
+    """Set the statistics of all norms that are trained to their mean over batches of images."""
+    norms = _moving(model)
+    momenta = [norm.momentum for norm in norms]
+    for norm in norms:
+        norm.reset_running_stats()
+        norm.momentum = None  # the plain mean
+    for images in batches:
+        model(images)
+    for norm, momentum in zip(norms, momenta, strict=True):
+        norm.momentum = momentum
+
+
+def _moving(model: Model) -> list[_BatchNorm]:
+    """Return the norms that are in the mode of training, which the model is put into."""
+    model.train()
+    return [
+        module
+        for module in model.modules()
+        if isinstance(module, _BatchNorm) and module.training and module.track_running_stats
+    ]
