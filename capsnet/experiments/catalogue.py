@@ -3,6 +3,7 @@
 from capsnet.experiments import (
     affine,
     equivariance,
+    family_multimnist,
     few_labels,
     multimnist,
     scrambled,
@@ -21,6 +22,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         few_labels,
         scrambled,
         equivariance,
+        family_multimnist,
         tune,
         tune_multimnist,
     )

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Iterable
 from math import isfinite
 from statistics import mean, stdev
+from typing import NamedTuple
 
 import numpy as np
 from scipy import stats
@@ -24,6 +25,51 @@ def welch(a: list[float], b: list[float]) -> float | None:
         warnings.simplefilter("ignore", RuntimeWarning)  # one row without spread is no mistake
         p = float(stats.ttest_ind(a, b, equal_var=False).pvalue)
     return p if isfinite(p) else None
+
+
+class Paired(NamedTuple):
+    """The mean difference of two rows over shared seeds, its 95 % interval and p (t-test)."""
+
+    difference: float
+    low: float
+    high: float
+    p: float
+    num: int
+
+
+def paired(a: dict[int, float], b: dict[int, float]) -> Paired | None:
+    """Return how far a lies above b, seed by seed; None with fewer than two shared seeds."""
+    differences = [a[seed] - b[seed] for seed in sorted(a.keys() & b.keys())]
+    if len(differences) < 2 or len({*differences}) == 1:
+        return None
+    test = stats.ttest_1samp(differences, 0)
+    low, high = test.confidence_interval(0.95)
+    return Paired(mean(differences), float(low), float(high), float(test.pvalue), len(differences))
+
+
+def compare_paired(
+    what: str, rows: dict[str, dict[int, float]], pairs: Iterable[tuple[str, str]], digits: int = 2
+) -> list[str]:
+    """Return for each pair of rows (seed -> value) a sentence on whether they differ over seeds.
+
+    The tests are taken together: a difference is called one only if it outlives Holm's correction.
+    """
+    pairs = list(pairs)
+    found = [paired(rows.get(a, {}), rows.get(b, {})) for a, b in pairs]
+    corrected = holm([None if x is None else x.p for x in found])
+    texts = []
+    for (a, b), x, p in zip(pairs, found, corrected, strict=True):
+        if x is None or p is None:
+            texts.append(f"{what}, {a} against {b}: too few shared seeds for a test.")
+            continue
+        lower = a if x.difference < 0 else b
+        verdict = f"lower for {lower}" if p < SIGNIFICANT else "no significant difference"
+        texts.append(
+            f"{what}, {a} against {b}: {x.difference:+.{digits}f} "
+            f"[{x.low:+.{digits}f}, {x.high:+.{digits}f}] over {x.num} seeds; {verdict} "
+            f"(paired t-test, {show_p(x.p)}; {show_p(p)} as one of {len(pairs)} tests)."
+        )
+    return texts
 
 
 def mcnemar(wrong_a: np.ndarray, wrong_b: np.ndarray) -> float:

@@ -156,5 +156,10 @@ def values(records: list[Record], key: str) -> list[float]:
     return [r.result[key] for r in records if r.result.get(key) is not None]
 
 
+def by_seed(records: list[Record], key: str) -> dict[int, float]:
+    """Return seed -> one number of each run that has it."""
+    return {r.seed: r.result[key] for r in records if r.result.get(key) is not None}
+
+
 def _recipe(record: Record) -> dict[str, Any]:
     return {k: v for k, v in complete(record).config.items() if k not in SEEDS}
