@@ -50,6 +50,7 @@ def recipes(seed: int) -> dict[str, TrainConfig]:
         "lr": 2e-3,
         "schedule": "linear",
         "warmup_steps": 1_000,
+        "weight_decay": 0.05,
         "compile": True,
         "seed": seed,
     }

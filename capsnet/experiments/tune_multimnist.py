@@ -25,9 +25,15 @@ CAPSNET: dict[str, Any] = {"model": "capsnet_multimnist", "lr": 2e-3}
 LONG_AUTHORS: dict[str, Any] = {**CAPSNET, "options": AUTHORS, "epochs": 32}
 CNN: dict[str, Any] = {"model": "cnn_multimnist"}
 MODERN: dict[str, Any] = {"model": "capsnet_modern", "lr": 2e-3, "average_classes": True}
-COARSE = ("primary_stride=2",)
-LESS = (*COARSE, "decoder=(256, 512)")
-CNN_MODERN: dict[str, Any] = {"model": "cnn_modern", "lr": 2e-3}
+LARGE_DECODER = "decoder=(512, 1024)"
+COARSE = ("primary_stride=2", LARGE_DECODER)
+LESS = ("primary_stride=2", "decoder=(256, 512)")
+CNN_MODERN: dict[str, Any] = {
+    "model": "cnn_modern",
+    "options": ("conv_stride=2",),
+    "lr": 2e-3,
+    **DECAY,
+}
 CANDIDATES: dict[str, dict[str, Any]] = {
     "CapsNet": CAPSNET,
     "CapsNet, authors' network": {**CAPSNET, "options": AUTHORS},
@@ -43,7 +49,7 @@ CANDIDATES: dict[str, dict[str, Any]] = {
     },
     "CNN, lr 1e-3": {**CNN, "lr": 1e-3},
     "CNN, lr 3e-4": {**CNN, "lr": 3e-4},
-    "modern": MODERN,
+    "modern": {**MODERN, "options": ("primary_stride=1", LARGE_DECODER)},
     "modern, coarse": {**MODERN, "options": COARSE},
     "modern, coarse, small decoder": {**MODERN, "options": LESS},
     "modern, coarse, affine 5": {**MODERN, "options": COARSE, **AFFINE_5},
@@ -59,10 +65,10 @@ CANDIDATES: dict[str, dict[str, Any]] = {
     },
     "modern, coarse, smaller decoder, 192 channels": {
         **MODERN,
-        "options": (*COARSE, "decoder=(128, 256)", "channels=(64, 128, 192)"),
+        "options": ("primary_stride=2", "decoder=(128, 256)", "channels=(64, 128, 192)"),
     },
-    "modern CNN, coarse": {**CNN_MODERN, "options": ("conv_stride=2",)},
-    "modern CNN, coarse, lr 1e-3": {**CNN_MODERN, "options": ("conv_stride=2",), "lr": 1e-3},
+    "modern CNN, coarse, weight decay 0.05": CNN_MODERN,
+    "modern CNN, coarse, weight decay 0.05, lr 1e-3": {**CNN_MODERN, "lr": 1e-3},
 }
 
 

@@ -35,7 +35,7 @@ class CnnModern(DrawingClassifier):
         *,
         channels: tuple[Size, ...] = (64, 128, 256),
         conv_channels: Size = 256,
-        conv_stride: Size = 1,
+        conv_stride: Size = 2,
         class_dim: Size = 16,
         pooled: bool = False,
         decoder: tuple[Size, ...] = (),
