@@ -6,16 +6,22 @@ from capsnet.ops.dynamic import (
     dynamic_routing_votes,
     routing_trace,
 )
+from capsnet.ops.em import em_routing, em_routing_trace
 from capsnet.ops.losses import margin_loss, reconstruction_loss, spread_loss
 from capsnet.ops.squash import squash
 from capsnet.ops.trace import RoutingTrace
+from capsnet.ops.windows import Windows, over_parents
 
 __all__ = [
     "RoutingTrace",
+    "Windows",
     "conv2d",
     "dynamic_routing",
     "dynamic_routing_votes",
+    "em_routing",
+    "em_routing_trace",
     "margin_loss",
+    "over_parents",
     "reconstruction_loss",
     "routing_trace",
     "spread_loss",

@@ -1,0 +1,7 @@
+"""Routings as modules, one file each, that a layer of capsules can have inside (`ConvCaps`)."""
+
+from capsnet.layers.routings.dynamic import DynamicRouting
+from capsnet.layers.routings.em import EmRouting
+from capsnet.layers.routings.routing import Routing
+
+__all__ = ["DynamicRouting", "EmRouting", "Routing"]
