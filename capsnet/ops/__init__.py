@@ -7,7 +7,14 @@ from capsnet.ops.dynamic import (
     routing_trace,
 )
 from capsnet.ops.em import em_routing, em_routing_trace
+from capsnet.ops.ida import ida_routing, ida_step, ida_trace
 from capsnet.ops.losses import margin_loss, reconstruction_loss, spread_loss
+from capsnet.ops.self_routing import (
+    self_routing,
+    self_routing_activations,
+    self_routing_logits,
+    self_routing_trace,
+)
 from capsnet.ops.squash import squash
 from capsnet.ops.trace import RoutingTrace
 from capsnet.ops.windows import Windows, over_parents
@@ -20,10 +27,17 @@ __all__ = [
     "dynamic_routing_votes",
     "em_routing",
     "em_routing_trace",
+    "ida_routing",
+    "ida_step",
+    "ida_trace",
     "margin_loss",
     "over_parents",
     "reconstruction_loss",
     "routing_trace",
+    "self_routing",
+    "self_routing_activations",
+    "self_routing_logits",
+    "self_routing_trace",
     "spread_loss",
     "squash",
 ]
