@@ -3,6 +3,7 @@
 from capsnet.models.abilities import Draws, Embeds, Placed, Traced
 from capsnet.models.capsnet import CapsNet
 from capsnet.models.cnn import CnnBaseline, CnnMultiMnist, CnnSmall
+from capsnet.models.ida_capsnet import IdaCapsNet
 from capsnet.models.model import Classifier, Model, Output, Progress
 from capsnet.models.on_trunk import CapsOnTrunk
 from capsnet.models.registry import (
@@ -13,6 +14,7 @@ from capsnet.models.registry import (
     register_model,
 )
 from capsnet.models.regressor import CapsRegressor
+from capsnet.models.sr_capsnet import SrCapsNet
 
 __all__ = [
     "CapsNet",
@@ -24,11 +26,13 @@ __all__ = [
     "CnnSmall",
     "Draws",
     "Embeds",
+    "IdaCapsNet",
     "Model",
     "ModelEntry",
     "Output",
     "Placed",
     "Progress",
+    "SrCapsNet",
     "Traced",
     "create_model",
     "list_models",

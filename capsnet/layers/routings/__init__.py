@@ -2,6 +2,15 @@
 
 from capsnet.layers.routings.dynamic import DynamicRouting
 from capsnet.layers.routings.em import EmRouting
+from capsnet.layers.routings.ida import IdaRouting
 from capsnet.layers.routings.routing import Routing
+from capsnet.layers.routings.self_routing import SelfRoutedClasses, SelfRouting
 
-__all__ = ["DynamicRouting", "EmRouting", "Routing"]
+__all__ = [
+    "DynamicRouting",
+    "EmRouting",
+    "IdaRouting",
+    "Routing",
+    "SelfRoutedClasses",
+    "SelfRouting",
+]
