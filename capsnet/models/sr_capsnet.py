@@ -132,6 +132,7 @@ class SrCapsNet(Classifier):
             lower_dim=self.dim,
             dim=self.dim,
             matrix=self.routing == "em",
+            std=self._std(9 * self.types, self.types * (3 / stride) ** 2),
         )
 
     def _class_caps(self, num_lower: int) -> SelfRoutedClasses | ConvCaps:
@@ -148,7 +149,17 @@ class SrCapsNet(Classifier):
             lower_dim=self.dim,
             dim=self.dim,
             matrix=self.routing == "em",
+            std=self._std(num_lower, J),
         )
+
+    def _std(self, num_children: int, num_parents: float) -> float | None:
+        """Return how W starts: for dynamic routing so that s_j, as yet a mean share, is about 1.
+
+        Were it larger, all classes would be as long as can be, and nothing could be learned.
+        """
+        if self.routing != "dynamic":
+            return None
+        return float(num_parents / (num_children * self.dim) ** 0.5)
 
 
 class PoseNorm(nn.BatchNorm1d):

@@ -124,6 +124,21 @@ def test_half_precision_is_summed_in_fp32():
     torch.testing.assert_close(logits, self_routing_logits(u, W, bias))
 
 
+def test_the_votes_are_kept_once():
+    u_hat, a, b = inputs(N=4, P=3, I=40, J=6, E=16, dtype=torch.float32)
+    kept = {}
+
+    def pack(x):
+        kept[x.untyped_storage().data_ptr()] = x.untyped_storage().nbytes() // 4
+        return x
+
+    leaves = [x.requires_grad_() for x in (u_hat, a, b)]
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda x: x):
+        v, _ = self_routing(*leaves)
+    assert u_hat.numel() <= sum(kept.values()) < 1.5 * u_hat.numel()
+    v.sum().backward()
+
+
 def test_trace_is_one_iteration_that_ends_at_the_result():
     u_hat, a, b = inputs()
     v, a_upper = self_routing(u_hat, a, b)
