@@ -169,7 +169,7 @@ def row(below: Tensor) -> Tensor:
 def seen(caps: ConvCaps, below: Tensor) -> tuple[Tensor, Share]:
     """Return the poses [N, P, I, D] that each place sees, and how parents share them."""
     capsules, share = caps.seen(Capsules(below, torch.ones_like(below[..., 0])))
-    return capsules.pose, share
+    return capsules.pose.to(caps.W.dtype), share
 
 
 def sweep(caps: ConvCaps, below: Tensor, v: Tensor | None) -> Tensor:

@@ -111,7 +111,7 @@ class SrCapsNet(Classifier):
             lower = Capsules(pose, self.primary_a(features).movedim(1, -1).sigmoid())
         for caps, norm in zip(self.conv_caps, self.norms, strict=True):
             upper = caps(framed(lower))
-            lower = Capsules(norm(upper.pose), upper.a)
+            lower = Capsules(norm(upper.pose.to(caps.W.dtype)), upper.a)
         return in_a_row(lower)
 
     def _routing(self, num_children: int, num_upper: int) -> Routing:
