@@ -3,6 +3,7 @@
 from capsnet.models.abilities import Draws, Embeds, Placed, Traced
 from capsnet.models.capsnet import CapsNet
 from capsnet.models.cnn import CnnBaseline, CnnMultiMnist, CnnSmall
+from capsnet.models.matrixcaps import MatrixCaps
 from capsnet.models.model import Classifier, Model, Output, Progress
 from capsnet.models.on_trunk import CapsOnTrunk
 from capsnet.models.registry import (
@@ -13,6 +14,7 @@ from capsnet.models.registry import (
     register_model,
 )
 from capsnet.models.regressor import CapsRegressor
+from capsnet.models.vb_capsnet import VbCapsNet
 
 __all__ = [
     "CapsNet",
@@ -24,12 +26,14 @@ __all__ = [
     "CnnSmall",
     "Draws",
     "Embeds",
+    "MatrixCaps",
     "Model",
     "ModelEntry",
     "Output",
     "Placed",
     "Progress",
     "Traced",
+    "VbCapsNet",
     "create_model",
     "list_models",
     "model_entry",

@@ -10,6 +10,7 @@ from capsnet.ops.em import em_routing, em_routing_trace
 from capsnet.ops.losses import margin_loss, reconstruction_loss, spread_loss
 from capsnet.ops.squash import squash
 from capsnet.ops.trace import RoutingTrace
+from capsnet.ops.vb import vb_routing, vb_routing_trace
 from capsnet.ops.windows import Windows, over_parents
 
 __all__ = [
@@ -26,4 +27,6 @@ __all__ = [
     "routing_trace",
     "spread_loss",
     "squash",
+    "vb_routing",
+    "vb_routing_trace",
 ]

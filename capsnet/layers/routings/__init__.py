@@ -3,5 +3,6 @@
 from capsnet.layers.routings.dynamic import DynamicRouting
 from capsnet.layers.routings.em import EmRouting
 from capsnet.layers.routings.routing import Routing
+from capsnet.layers.routings.vb import VbRouting
 
-__all__ = ["DynamicRouting", "EmRouting", "Routing"]
+__all__ = ["DynamicRouting", "EmRouting", "Routing", "VbRouting"]
