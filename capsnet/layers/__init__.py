@@ -6,5 +6,16 @@ from capsnet.layers.conv import Conv2d
 from capsnet.layers.conv_caps import ConvCaps
 from capsnet.layers.decoder import Decoder
 from capsnet.layers.primary_caps import PrimaryCaps
+from capsnet.layers.primary_poses import PrimaryPoses
+from capsnet.layers.type_norm import TypeNorm
 
-__all__ = ["Capsules", "ClassCaps", "Conv2d", "ConvCaps", "Decoder", "PrimaryCaps"]
+__all__ = [
+    "Capsules",
+    "ClassCaps",
+    "Conv2d",
+    "ConvCaps",
+    "Decoder",
+    "PrimaryCaps",
+    "PrimaryPoses",
+    "TypeNorm",
+]

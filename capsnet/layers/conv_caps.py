@@ -117,15 +117,16 @@ class ConvCaps(nn.Module):
     def votes(self, pose: Tensor) -> Tensor:
         """Return the votes u_hat [N, P, I, C, E] of children with poses [N, P, I, D].
 
-        Where all places share one W, I is a multiple of the children that W is for.
+        Where all places share one W, I is a multiple of the children that W is for. In memory the
+        children of a parent lie side by side, since sums are over them.
         """
         pose = pose.unflatten(2, (-1, self.W.shape[0]))  # N, P, places that share W, children, D
         if self.matrix:
             M = pose.unflatten(-1, self.W.shape[2:])
-            u_hat = torch.einsum("npgixk,icky->npgicxy", M, self.W).flatten(-2)
+            u_hat = torch.einsum("npgixk,icky->npcgixy", M, self.W).flatten(-2)
         else:
-            u_hat = torch.einsum("npgid,iced->npgice", pose, self.W)
-        u_hat = u_hat.flatten(2, 3)
+            u_hat = torch.einsum("npgid,iced->npcgie", pose, self.W)
+        u_hat = u_hat.flatten(3, 4).transpose(2, 3)
         if isinstance(self.coordinates, Tensor):
             u_hat = u_hat + self.coordinates.to(u_hat.dtype)
         return u_hat

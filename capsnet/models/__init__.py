@@ -4,6 +4,7 @@ from capsnet.models.abilities import Draws, Embeds, Placed, Traced
 from capsnet.models.capsnet import CapsNet
 from capsnet.models.cnn import CnnBaseline, CnnMultiMnist, CnnSmall
 from capsnet.models.ida_capsnet import IdaCapsNet
+from capsnet.models.matrixcaps import MatrixCaps
 from capsnet.models.model import Classifier, Model, Output, Progress
 from capsnet.models.on_trunk import CapsOnTrunk
 from capsnet.models.registry import (
@@ -15,6 +16,7 @@ from capsnet.models.registry import (
 )
 from capsnet.models.regressor import CapsRegressor
 from capsnet.models.sr_capsnet import SrCapsNet
+from capsnet.models.vb_capsnet import VbCapsNet
 
 __all__ = [
     "CapsNet",
@@ -27,6 +29,7 @@ __all__ = [
     "Draws",
     "Embeds",
     "IdaCapsNet",
+    "MatrixCaps",
     "Model",
     "ModelEntry",
     "Output",
@@ -34,6 +37,7 @@ __all__ = [
     "Progress",
     "SrCapsNet",
     "Traced",
+    "VbCapsNet",
     "create_model",
     "list_models",
     "model_entry",

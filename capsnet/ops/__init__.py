@@ -17,6 +17,7 @@ from capsnet.ops.self_routing import (
 )
 from capsnet.ops.squash import squash
 from capsnet.ops.trace import RoutingTrace
+from capsnet.ops.vb import vb_routing, vb_routing_trace
 from capsnet.ops.windows import Windows, over_parents
 
 __all__ = [
@@ -40,4 +41,6 @@ __all__ = [
     "self_routing_trace",
     "spread_loss",
     "squash",
+    "vb_routing",
+    "vb_routing_trace",
 ]

@@ -5,6 +5,7 @@ from capsnet.layers.routings.em import EmRouting
 from capsnet.layers.routings.ida import IdaRouting
 from capsnet.layers.routings.routing import Routing
 from capsnet.layers.routings.self_routing import SelfRoutedClasses, SelfRouting
+from capsnet.layers.routings.vb import VbRouting
 
 __all__ = [
     "DynamicRouting",
@@ -13,4 +14,5 @@ __all__ = [
     "Routing",
     "SelfRoutedClasses",
     "SelfRouting",
+    "VbRouting",
 ]

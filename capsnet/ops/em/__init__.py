@@ -52,7 +52,8 @@ def em_routing(
         >>> v.shape, a.shape
         (torch.Size([2, 1, 10, 16]), torch.Size([2, 1, 10]))
     """
-    _check(u_hat, a, beta_u, beta_a, num_iters)
+    check_votes(u_hat, a, num_iters)
+    check_betas(u_hat, beta_u, beta_a)
     with torch.autocast(u_hat.device.type, enabled=False):
         return route_reference(u_hat, a, beta_u, beta_a, num_iters, lam, share)
 
@@ -76,13 +77,14 @@ def em_routing_trace(
         >>> em_routing_trace(votes, a, torch.zeros(10), torch.zeros(10)).c.shape
         torch.Size([3, 2, 50, 10])
     """
-    _check(u_hat, a, beta_u, beta_a, num_iters)
+    check_votes(u_hat, a, num_iters)
+    check_betas(u_hat, beta_u, beta_a)
     with torch.autocast(u_hat.device.type, enabled=False):
         return trace_reference(u_hat, a, beta_u, beta_a, num_iters, lam, share)
 
 
-def _check(u_hat: Tensor, a: Tensor, beta_u: Tensor, beta_a: Tensor, num_iters: int) -> None:
-    check_votes(u_hat, a, num_iters)
+def check_betas(u_hat: Tensor, beta_u: Tensor, beta_a: Tensor) -> None:
+    """Raise a UserError unless there is one of each for every type of parent."""
     J = u_hat.shape[3]
     for name, beta in (("beta_u", beta_u), ("beta_a", beta_a)):
         if beta.shape != (J,):

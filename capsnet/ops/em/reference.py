@@ -39,10 +39,11 @@ def e_step(u_hat: Tensor, state: State) -> Tensor:
 
     log p_ij = -1/2 sum_h [(V^h - mu^h)^2 / sigma^2^h + log(2 pi sigma^2^h)]
     """
-    mu, log_variance, log_a = (x.unsqueeze(2) for x in state)
-    distance = (u_hat - mu).square() * (-log_variance).exp()
-    log_p = -0.5 * (distance + log_variance + log(2 * pi)).sum(dim=-1)
-    return log_a + log_p
+    mu, log_variance, log_a = state
+    squares = (u_hat - mu.unsqueeze(2)).square()
+    distance = torch.einsum("npije,npje->npij", squares, (-log_variance).exp())
+    own = log_a - 0.5 * (log_variance + log(2 * pi)).sum(dim=-1)
+    return own.unsqueeze(2) - 0.5 * distance
 
 
 def m_step(
@@ -89,7 +90,7 @@ def _shared_out(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Return votes and activations in full precision, couplings, even parts and logits."""
     even = even_parts(u_hat, share)
-    u_hat, a = wide(u_hat).clamp(-LARGEST_VOTE, LARGEST_VOTE), wide(a)
+    u_hat, a = F.hardtanh(wide(u_hat), -LARGEST_VOTE, LARGEST_VOTE), wide(a)
     logits = u_hat.new_zeros(u_hat.shape[:4]) if before is None else e_step(u_hat, before)
     return u_hat, a, share(logits), even, logits
 
