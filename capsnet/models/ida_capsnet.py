@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from capsnet.errors import UserError
 from capsnet.layers import Capsules, ConvCaps
 from capsnet.layers.conv_caps import matrix_side
 from capsnet.layers.routings import IdaRouting
@@ -19,10 +20,12 @@ from capsnet.models.resnet import ResNet
 from capsnet.ops import RoutingTrace, ida_trace
 from capsnet.ops.ida.reference import norm
 from capsnet.ops.losses import weighted_mean
-from capsnet.ops.recompute import recomputed, wide
+from capsnet.ops.recompute import full_precision, recomputed, wide
 from capsnet.ops.windows import Share
 from capsnet.options import Iterations, Size
 from capsnet.tasks import Batch
+
+SMALLEST_SIDE = 13  # halved by the trunk, 3×3 by two, 3×3: what leaves one place
 
 
 @register_model("ida_capsnet")
@@ -54,6 +57,11 @@ class IdaCapsNet(Classifier):
         compete: Compete = "place",
     ) -> None:
         super().__init__(image_shape, num_classes)
+        if min(image_shape[1:]) < SMALLEST_SIDE:
+            raise UserError(
+                f"Images of {image_shape[1]}×{image_shape[2]} are too small for two layers of "
+                f"windows; give at least {SMALLEST_SIDE}×{SMALLEST_SIDE} pixels."
+            )
         self.num_iters, self.sweeps, self.types, self.dim = num_iters, sweeps, types, dim
         self.trunk = ResNet(image_shape[0], channels, blocks, shortcut="conv")
         self.primary_conv = nn.Conv2d(self.trunk.channels, types * dim, 1, bias=False)
@@ -97,7 +105,7 @@ class IdaCapsNet(Classifier):
         return self.primary_norm(u.unflatten(-1, (self.types, self.dim)))
 
     def _logits(self, v: Tensor) -> Tensor:
-        with torch.autocast(v.device.type, enabled=False):
+        with full_precision(v):
             return self.logit(v.to(self.logit.weight.dtype)).squeeze(-1)
 
     def _to_classes(self, primary: Tensor) -> list["Step"]:
@@ -108,6 +116,7 @@ class IdaCapsNet(Classifier):
     def _one_by_one(self, primary: Tensor) -> list["Step"]:
         below = primary
         for caps in (self.caps1, self.caps2):
+            below = below.to(caps.W.dtype)
             below = caps(Capsules(below, torch.ones_like(below[..., 0]))).pose
         steps = [Step(row(below), None, sweep(self.class_caps, row(below), None))]
         for _ in range(self.num_iters - 1):
@@ -194,6 +203,6 @@ def mean_share(caps: ConvCaps, below: Tensor) -> Tensor:
     """Return v_j = LayerNorm(sum_i u_hat_ij / J), without votes."""
     M = seen(caps, below)[0].unflatten(-1, caps.W.shape[2:])
     s = torch.einsum("npixk,icky->npcxy", M, caps.W).flatten(-2) / caps.W.shape[1]
-    with torch.autocast(s.device.type, enabled=False):
+    with full_precision(s):
         weight, bias = routing_of(caps).norm.weight, routing_of(caps).norm.bias
         return norm(wide(s), weight, bias).unflatten(1, caps.places)

@@ -32,3 +32,8 @@ def recomputed(function: Callable[..., T], *args: Any) -> T:
 def wide(x: Tensor) -> Tensor:
     """Return x in fp32 if it has half precision: sums of many votes need it."""
     return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+
+
+def full_precision(x: Tensor) -> torch.autocast:
+    """Return a context in which autocast does not reach what is done with x."""
+    return torch.autocast("cpu" if x.is_meta else x.device.type, enabled=False)

@@ -174,13 +174,33 @@ def test_compiles_as_one_graph():
     torch.testing.assert_close(compiled(images).v, model(images).v, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("sweeps", ["concurrent", "sequential"])
+def test_other_types_devices_and_no_images(sweeps):
+    images = torch.rand(2, 1, 16, 19)
+    model = build(num_iters=3, sweeps=sweeps)
+    expected = model(images).answers
+    assert model(images[:0]).answers.shape == (0, 3)
+    torch.testing.assert_close(model.double()(images.double()).answers.float(), expected)
+    half = model.bfloat16()(images.bfloat16()).answers.float()
+    torch.testing.assert_close(half, expected, rtol=0.2, atol=0.1)
+    with torch.device("meta"):
+        assert build(num_iters=3, sweeps=sweeps)(torch.rand(2, 1, 16, 19)).answers.shape == (2, 3)
+
+
+def test_exports_for_any_batch():
+    model, images = build(num_iters=3), torch.rand(4, 1, 16, 19)
+    any_batch = ({0: torch.export.Dim("N", min=2)},)
+    exported = torch.export.export(model, (images,), dynamic_shapes=any_batch).module()
+    torch.testing.assert_close(exported(images[:3]).answers, model(images[:3]).answers)
+
+
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
         ({"num_iters": 0}, "num_iters must be at least 1"),
         ({"dim": 8}, "no square matrix"),
-        ({"image_shape": (3, 12, 32)}, "does not fit a map"),
-        ({"image_shape": (3, 4, 4)}, "does not fit a map"),
+        ({"image_shape": (3, 12, 32)}, "at least 13×13 pixels"),
+        ({"image_shape": (3, 4, 4)}, "at least 13×13 pixels"),
         ({"sweeps": "both"}, "no sweeps called 'both'"),
         ({"channels": (64,)}, "longer by"),
     ],

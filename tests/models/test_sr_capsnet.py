@@ -155,6 +155,26 @@ def test_compiles_as_one_graph():
     torch.testing.assert_close(compiled(images).answers, model(images).answers)
 
 
+@pytest.mark.parametrize("routing", ROUTINGS)
+def test_other_types_devices_and_no_images(routing):
+    images = torch.rand(2, 1, 14, 17)
+    model = build(routing=routing, depth=2)
+    expected = model(images).answers
+    assert model(images[:0]).answers.shape == (0, 3)
+    torch.testing.assert_close(model.double()(images.double()).answers.float(), expected)
+    half = model.bfloat16()(images.bfloat16()).answers.float()
+    torch.testing.assert_close(half, expected, rtol=0.2, atol=0.1)
+    with torch.device("meta"):
+        assert build(routing=routing, depth=2)(torch.rand(2, 1, 14, 17)).answers.shape == (2, 3)
+
+
+def test_exports_for_any_batch():
+    model, images = build(depth=2), torch.rand(4, 1, 14, 17)
+    any_batch = ({0: torch.export.Dim("N", min=2)},)
+    exported = torch.export.export(model, (images,), dynamic_shapes=any_batch).module()
+    torch.testing.assert_close(exported(images[:3]).answers, model(images[:3]).answers)
+
+
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [

@@ -6,7 +6,7 @@ v, a = dynamic_routing_places(u_hat, num_iters=3, share=windows.share)
 import torch
 from torch import Tensor
 
-from capsnet.ops.recompute import recomputed, wide
+from capsnet.ops.recompute import full_precision, recomputed, wide
 from capsnet.ops.squash import squash
 from capsnet.ops.trace import RoutingTrace
 from capsnet.ops.votes import check_votes
@@ -35,7 +35,7 @@ def dynamic_routing_places(
         (torch.Size([2, 4, 10, 16]), torch.Size([2, 4, 10]))
     """
     check_votes(u_hat, u_hat[..., 0, 0], num_iters)
-    with torch.autocast(u_hat.device.type, enabled=False):
+    with full_precision(u_hat):
         A, v = None, None  # b is linear in the votes: A, the sum of v so far, is the whole state
         for _ in range(num_iters):
             v = recomputed(_iterate, u_hat, A, share)
@@ -49,7 +49,7 @@ def dynamic_routing_places_trace(
 ) -> RoutingTrace:
     """Return what `dynamic_routing_places` computes on its way; each place is a sample."""
     check_votes(u_hat, u_hat[..., 0, 0], num_iters)
-    with torch.autocast(u_hat.device.type, enabled=False):
+    with full_precision(u_hat):
         votes, A, steps = wide(u_hat), None, []
         for _ in range(num_iters):
             b, c, s = _shared_out(votes, A, share)

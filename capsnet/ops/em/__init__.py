@@ -6,11 +6,11 @@ reference.py is the procedure as the paper writes it; docs/routings/em.md says w
 the paper leaves a choice.
 """
 
-import torch
 from torch import Tensor
 
 from capsnet.errors import UserError
 from capsnet.ops.em.reference import route_reference, trace_reference
+from capsnet.ops.recompute import full_precision
 from capsnet.ops.trace import RoutingTrace
 from capsnet.ops.votes import check_votes
 from capsnet.ops.windows import Share, over_parents
@@ -54,7 +54,7 @@ def em_routing(
     """
     check_votes(u_hat, a, num_iters)
     check_betas(u_hat, beta_u, beta_a)
-    with torch.autocast(u_hat.device.type, enabled=False):
+    with full_precision(u_hat):
         return route_reference(u_hat, a, beta_u, beta_a, num_iters, lam, share)
 
 
@@ -79,7 +79,7 @@ def em_routing_trace(
     """
     check_votes(u_hat, a, num_iters)
     check_betas(u_hat, beta_u, beta_a)
-    with torch.autocast(u_hat.device.type, enabled=False):
+    with full_precision(u_hat):
         return trace_reference(u_hat, a, beta_u, beta_a, num_iters, lam, share)
 
 

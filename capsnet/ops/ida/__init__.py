@@ -4,12 +4,11 @@ v = ida_routing(u_hat, weight, bias, num_iters=2)      # one layer after the oth
 v = ida_step(u_hat, v, weight, bias)                   # all layers at once, sweep by sweep
 """
 
-import torch
 from torch import Tensor
 
 from capsnet.errors import UserError
 from capsnet.ops.ida.reference import route_ida, step_ida, trace_ida
-from capsnet.ops.recompute import wide
+from capsnet.ops.recompute import full_precision, wide
 from capsnet.ops.trace import RoutingTrace
 from capsnet.ops.votes import check_votes
 from capsnet.ops.windows import Share, over_parents
@@ -45,7 +44,7 @@ def ida_routing(
         torch.Size([2, 1, 3, 16])
     """
     _check(u_hat, None, weight, bias, num_iters)
-    with torch.autocast(u_hat.device.type, enabled=False):
+    with full_precision(u_hat):
         return route_ida(u_hat, weight, bias, num_iters, share)
 
 
@@ -74,7 +73,7 @@ def ida_step(
         torch.Size([2, 1, 3, 16])
     """
     _check(u_hat, v, weight, bias)
-    with torch.autocast(u_hat.device.type, enabled=False):
+    with full_precision(u_hat):
         return step_ida(u_hat, None if v is None else wide(v), weight, bias, share)
 
 
@@ -106,7 +105,7 @@ def ida_trace(
         torch.Size([2, 2, 5, 3])
     """
     _check(u_hat, v, weight, bias, num_iters)
-    with torch.autocast(u_hat.device.type, enabled=False):
+    with full_precision(u_hat):
         v = None if v is None else wide(v)
         return trace_ida(u_hat, v, weight, bias, num_iters, share)
 

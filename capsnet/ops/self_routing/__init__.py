@@ -5,11 +5,10 @@ b = self_routing_logits(u, W, bias); v, a_upper = self_routing(u_hat, a, b)
 There are no iterations and no agreement: a layer is a mixture of experts (docs/routings/).
 """
 
-import torch
 from torch import Tensor
 
 from capsnet.errors import UserError
-from capsnet.ops.recompute import wide
+from capsnet.ops.recompute import full_precision, wide
 from capsnet.ops.self_routing.reference import choose, route_self, trace_self, weigh
 from capsnet.ops.trace import RoutingTrace
 from capsnet.ops.votes import check_votes
@@ -46,7 +45,7 @@ def self_routing_logits(u: Tensor, W: Tensor, bias: Tensor) -> Tensor:
         )
     if bias.shape != W.shape[:2]:
         raise UserError(f"bias of shape {tuple(bias.shape)} must be {list(W.shape[:2])}.")
-    with torch.autocast(u.device.type, enabled=False):
+    with full_precision(u):
         return choose(wide(u), wide(W), wide(bias))
 
 
@@ -74,7 +73,7 @@ def self_routing(
         (torch.Size([2, 1, 3, 4]), tensor([0.3333, 0.3333, 0.3333]))
     """
     _check(u_hat, a, b)
-    with torch.autocast(u_hat.device.type, enabled=False):
+    with full_precision(u_hat):
         return route_self(wide(u_hat), wide(a), wide(b), share)
 
 
@@ -96,7 +95,7 @@ def self_routing_activations(a: Tensor, b: Tensor, *, share: Share = over_parent
         tensor([[[0.2500, 0.2500, 0.2500, 0.2500]]])
     """
     _check_choice(a, b)
-    with torch.autocast(a.device.type, enabled=False):
+    with full_precision(a):
         return weigh(wide(a), share(wide(b)))[2]
 
 
@@ -121,7 +120,7 @@ def self_routing_trace(
         torch.Size([1, 2, 5, 3])
     """
     _check(u_hat, a, b)
-    with torch.autocast(u_hat.device.type, enabled=False):
+    with full_precision(u_hat):
         return trace_self(wide(u_hat), wide(a), wide(b), share)
 
 

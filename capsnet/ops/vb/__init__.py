@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from capsnet.ops.em import check_betas
+from capsnet.ops.recompute import full_precision
 from capsnet.ops.trace import RoutingTrace
 from capsnet.ops.vb.reference import Finish, route_reference, trace_reference
 from capsnet.ops.votes import check_votes
@@ -58,7 +59,7 @@ def vb_routing(
     """
     check_votes(u_hat, a, num_iters)
     check_betas(u_hat, beta_u, beta_a)
-    with torch.autocast(u_hat.device.type, enabled=False):
+    with full_precision(u_hat):
         return route_reference(u_hat, a, beta_u, beta_a, num_iters, share, finish)
 
 
@@ -83,5 +84,5 @@ def vb_routing_trace(
     """
     check_votes(u_hat, a, num_iters)
     check_betas(u_hat, beta_u, beta_a)
-    with torch.autocast(u_hat.device.type, enabled=False):
+    with full_precision(u_hat):
         return trace_reference(u_hat, a, beta_u, beta_a, num_iters, share, finish)
