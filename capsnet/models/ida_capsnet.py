@@ -13,7 +13,7 @@ from capsnet.errors import UserError
 from capsnet.layers import Capsules, ConvCaps
 from capsnet.layers.conv_caps import matrix_side
 from capsnet.layers.routings import IdaRouting
-from capsnet.layers.routings.self_routing import Compete
+from capsnet.layers.routings.competing import Compete
 from capsnet.models.model import Classifier, Output, Progress
 from capsnet.models.registry import register_model
 from capsnet.models.resnet import ResNet

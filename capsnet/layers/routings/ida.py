@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 from capsnet.errors import UserError
 from capsnet.layers.capsules import Capsules
+from capsnet.layers.routings.competing import Compete, shared
 from capsnet.layers.routings.routing import Routing
-from capsnet.layers.routings.self_routing import Compete, shared
 from capsnet.ops.ida import ida_routing, ida_step, ida_trace
 from capsnet.ops.trace import RoutingTrace
 from capsnet.ops.windows import Share, over_parents

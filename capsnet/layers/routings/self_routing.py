@@ -4,12 +4,13 @@ upper = SelfRouting(num_children=9 * 32, num_upper=32, lower_dim=16)(u_hat, lowe
 classes = SelfRoutedClasses(num_lower=2048, lower_dim=16, num_classes=10)(lower)
 """
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
 from capsnet.layers.capsules import Capsules
+from capsnet.layers.routings.competing import Compete, shared
 from capsnet.layers.routings.routing import Routing
 from capsnet.ops.self_routing import (
     self_routing,
@@ -19,8 +20,6 @@ from capsnet.ops.self_routing import (
 )
 from capsnet.ops.trace import RoutingTrace
 from capsnet.ops.windows import Share, over_parents
-
-Compete = Literal["place", "map"]
 
 
 class SelfRouting(Routing):
@@ -94,8 +93,3 @@ class SelfRoutedClasses(nn.Module):
 
         def __call__(self, lower: Capsules) -> Capsules:  # noqa: D102
             ...
-
-
-def shared(compete: Compete, share: Share) -> Share:
-    """Return who shares a child: the parents of one place, or all that `share` knows."""
-    return over_parents if compete == "place" else share
