@@ -37,6 +37,8 @@ class ConvCaps(nn.Module):
         coordinates: add the place of the child, in 0 … 1, to two numbers of its vote: the last of
             the first two rows of a matrix, the first two of a vector. For the whole map alone.
         std: of W at the start; by default 1 / sqrt of what is summed for one number of a vote.
+        identity: W starts near the identity matrix, `std` away from it: children that agree in
+            their poses agree in their votes from the first step on. For matrices alone.
 
     Example: ConvCaps((4, 4), 16, 5, EmRouting(5), kernel=None, coordinates=True)(lower).a  # [N, 5]
     """
@@ -55,6 +57,7 @@ class ConvCaps(nn.Module):
         matrix: bool = True,
         coordinates: bool = False,
         std: float | None = None,
+        identity: bool = False,
     ) -> None:
         super().__init__()
         self.size, self.matrix, self.num_lower, self.lower_dim = size, matrix, num_lower, lower_dim
@@ -70,7 +73,10 @@ class ConvCaps(nn.Module):
                 )
             shape = (side, side)
         std = shape[1] ** -0.5 if std is None else std
-        self.W = nn.Parameter(std * torch.randn(num_children, num_upper, *shape))
+        W = std * torch.randn(num_children, num_upper, *shape)
+        if identity and not matrix:
+            raise UserError("Only matrices start near the identity; use matrix=True with it.")
+        self.W = nn.Parameter(W + torch.eye(shape[0]) if identity else W)
         self.routing = routing
         self.register_buffer("coordinates", None, persistent=False)
         if coordinates:

@@ -5,13 +5,13 @@ output = MatrixCaps()(images); output.answers are the activations of the class c
 
 from functools import partial
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from capsnet.layers import Conv2d, PrimaryPoses
 from capsnet.layers.routings import EmRouting
 from capsnet.models.model import Output, Progress
 from capsnet.models.registry import register_model
-from capsnet.models.stacked_caps import StackedCaps
+from capsnet.models.stacked_caps import StackedCaps, Start
 from capsnet.ops import spread_loss
 from capsnet.options import Iterations, Positive, Size
 from capsnet.tasks import Batch, OneLabel
@@ -42,13 +42,19 @@ class MatrixCaps(StackedCaps):
         lam: Positive = 1.0,
         primary_bias: bool = True,
     ) -> None:
+        stem = Conv2d(image_shape[0], A, 5, 2, relu=True)
+        primary_caps = PrimaryPoses(A, B, bias=primary_bias)
+        # Poses that are as large as the pixels, where torch's own start would make them shrink.
+        nn.init.kaiming_normal_(stem.weight, nonlinearity="relu")
+        nn.init.kaiming_normal_(primary_caps.pose.weight, nonlinearity="linear")
         super().__init__(
             image_shape,
             num_classes,
-            Conv2d(image_shape[0], A, 5, 2, relu=True),
-            PrimaryPoses(A, B, bias=primary_bias),
+            stem,
+            primary_caps,
             (B, C, D),
             partial(EmRouting, num_iters=num_iters, lam=lam),
+            Start(std=0.03, identity=True),
         )
 
     def loss(self, output: Output, batch: Batch, progress: Progress) -> Tensor:

@@ -4,6 +4,8 @@ class Mine(StackedCaps): makes stem, primary_caps and the routings, and has a lo
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 from torch import Tensor, nn
 
@@ -15,6 +17,22 @@ from capsnet.ops import RoutingTrace
 from capsnet.tasks import OneLabel, Pairs
 
 SMALLEST_SIDE = 17  # 5×5 by two, 3×3 by two, 3×3: what leaves one place
+
+
+@dataclass(frozen=True)
+class Start:
+    """How the transformations start: near the identity, or small as Glorot and Bengio have it.
+
+    Large random ones would decide each child's parents at the first step, at random.
+    """
+
+    std: float | None = None
+    identity: bool = False
+
+    def options(self, num_lower: int, num_upper: int, kernel: int) -> dict[str, Any]:
+        """Return the options of a ConvCaps with 4×4 poses."""
+        fans = (num_lower + num_upper) * kernel * kernel * 16
+        return {"std": self.std or (2 / fans) ** 0.5, "identity": self.identity}
 
 
 class StackedCaps(Classifier):
@@ -36,13 +54,18 @@ class StackedCaps(Classifier):
         primary_caps: PrimaryPoses,
         sizes: tuple[int, int, int],
         routing: Callable[[int], Routing],
+        start: Start,
     ) -> None:
         super().__init__(image_shape, num_classes)
         B, C, D = sizes
         size = self.map_size(image_shape)
         self.stem, self.primary_caps = stem, primary_caps
-        self.conv_caps1 = ConvCaps(size, B, C, routing(C), kernel=3, stride=2)
-        self.conv_caps2 = ConvCaps(self.conv_caps1.places, C, D, routing(D), kernel=3)
+        self.conv_caps1 = ConvCaps(
+            size, B, C, routing(C), kernel=3, stride=2, **start.options(B, C, 3)
+        )
+        self.conv_caps2 = ConvCaps(
+            self.conv_caps1.places, C, D, routing(D), kernel=3, **start.options(C, D, 3)
+        )
         self.class_caps = ConvCaps(
             self.conv_caps2.places,
             D,
@@ -50,6 +73,7 @@ class StackedCaps(Classifier):
             routing(num_classes),
             kernel=None,
             coordinates=True,
+            **start.options(D, num_classes, 1),
         )
 
     @staticmethod

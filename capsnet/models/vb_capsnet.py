@@ -12,7 +12,7 @@ from capsnet.layers import Conv2d, PrimaryPoses
 from capsnet.layers.routings import VbRouting
 from capsnet.models.model import Output, Progress
 from capsnet.models.registry import register_model
-from capsnet.models.stacked_caps import StackedCaps
+from capsnet.models.stacked_caps import StackedCaps, Start
 from capsnet.ops.losses import weighted_mean
 from capsnet.options import Iterations, Size
 from capsnet.tasks import Batch
@@ -49,6 +49,7 @@ class VbCapsNet(StackedCaps):
             PrimaryPoses(A, B, norm=True),
             (B, C, D),
             partial(VbRouting, num_iters=num_iters),
+            Start(),
         )
 
     def loss(self, output: Output, batch: Batch, progress: Progress) -> Tensor:

@@ -14,12 +14,15 @@ from capsnet.models import (
     register_model,
     registry,
 )
+from capsnet.models.stacked_caps import StackedCaps
 from capsnet.models.weights import Card, find_model, load_weights, save_weights
 from capsnet.ops import squash
 from capsnet.tasks import Numbers, OneLabel
 from capsnet.training.evaluation import evaluate
 from capsnet.training.step import answer_and_loss
 
+NORB = {"image_shape": (2, 32, 32), "num_classes": 5}
+WIDE = {"A": 32, "B": 32, "C": 32, "D": 32}
 SMALL = {"conv_channels": 8, "primary_types": 4, "decoder": (16,)}
 IDLE = {("ida_capsnet", "logit.bias")}  # the same for all classes: a softmax does not see it
 
@@ -27,7 +30,8 @@ IDLE = {("ida_capsnet", "logit.bias")}  # the same for all classes: a softmax do
 def small_shape(name):
     """A picture as small as the model takes, so that even the paper's networks are quick."""
     big_kernels = name in ("capsnet_mnist", "capsnet_multimnist")
-    return (1, 17, 18) if big_kernels else (1, 13, 14)
+    stacked = issubclass(model_entry(name).model, StackedCaps)
+    return (1, 17, 18) if big_kernels or stacked else (1, 13, 14)
 
 
 def task_for(name):
@@ -132,6 +136,11 @@ def test_a_capsule_sees_its_field_and_nothing_else():
         ("ida_capsnet", {}, 1_828_817),
         ("cnn_baseline", {}, 35_445_522),
         ("cnn_multimnist", {}, 24_563_978),
+        ("matrixcaps", {**NORB, **WIDE, "primary_bias": False}, 316_650),
+        ("matrixcaps", NORB, 68_754),
+        ("matrixcaps", {**NORB, "image_shape": (1, 32, 32)}, 67_154),
+        ("vb_capsnet", NORB, 68_714),
+        ("vb_capsnet", {**NORB, **WIDE}, 316_810),
     ],
 )
 def test_parameter_count_of_the_paper(name, options, count):
@@ -336,6 +345,9 @@ def test_routed_primary_capsules_reach_the_model():
         (lambda: create_model("capsnet_small", backend="triton"), "no backend called 'triton'"),
         (lambda: create_model("cnn_small", dropout=1.5), r"dropout must be less than 1, not 1\.5"),
         (lambda: create_model("cnn_small", dropout=-0.5), "at least 0"),
+        (lambda: create_model("matrixcaps", image_shape=(1, 16, 28)), "at least 17×17 pixels"),
+        (lambda: create_model("vb_capsnet", num_iters=0), "num_iters must be at least 1"),
+        (lambda: create_model("matrixcaps", C=0), "option C must be at least 1"),
         (lambda: create_model("cnn_baseline", pretrained=True), "No weights are shipped"),
     ],
 )

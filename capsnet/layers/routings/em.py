@@ -14,15 +14,18 @@ from capsnet.ops.windows import Share, over_parents
 
 
 class EmRouting(Routing):
-    """`capsnet.ops.em_routing` with beta_u and beta_a [J] as parameters, which start at zero.
+    """`capsnet.ops.em_routing` with beta_u and beta_a [J] as parameters.
 
-    Then a parent whose votes spread by one, in units of the poses, is as much on as off.
+    beta_u is where the first starts, the other starts at zero: then a parent whose votes spread by
+    exp(-beta_u), in units of the poses, is as much on as off.
     """
 
-    def __init__(self, num_upper: int, num_iters: int = 3, lam: float = 1.0) -> None:
+    def __init__(
+        self, num_upper: int, num_iters: int = 3, lam: float = 1.0, beta_u: float = 2.0
+    ) -> None:
         super().__init__()
         self.num_iters, self.lam = num_iters, lam
-        self.beta_u = nn.Parameter(torch.zeros(num_upper))
+        self.beta_u = nn.Parameter(torch.full((num_upper,), beta_u))
         self.beta_a = nn.Parameter(torch.zeros(num_upper))
 
     def forward(self, u_hat: Tensor, lower: Capsules, share: Share = over_parents) -> Capsules:
