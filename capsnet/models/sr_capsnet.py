@@ -118,7 +118,7 @@ class SrCapsNet(Classifier):
         if self.routing == "self":
             return SelfRouting(num_children, num_upper, self.dim)
         if self.routing == "em":
-            return EmRouting(num_upper, self.num_iters)
+            return EmRouting(num_upper, self.num_iters, beta_u=0.0)  # votes spread by about 1
         return DynamicRouting(self.num_iters)
 
     def _conv_caps(self, size: tuple[int, int], stride: int) -> ConvCaps:
