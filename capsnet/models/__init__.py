@@ -4,6 +4,8 @@ from capsnet.models.abilities import Draws, Embeds, Placed, Traced
 from capsnet.models.capsnet import CapsNet
 from capsnet.models.cnn import CnnBaseline, CnnMultiMnist, CnnSmall
 from capsnet.models.cnn_modern import CnnModern
+from capsnet.models.ida_capsnet import IdaCapsNet
+from capsnet.models.matrixcaps import MatrixCaps
 from capsnet.models.model import Classifier, Model, Output, Progress
 from capsnet.models.modern import CapsNetModern
 from capsnet.models.on_trunk import CapsOnTrunk
@@ -15,6 +17,8 @@ from capsnet.models.registry import (
     register_model,
 )
 from capsnet.models.regressor import CapsRegressor
+from capsnet.models.sr_capsnet import SrCapsNet
+from capsnet.models.vb_capsnet import VbCapsNet
 
 __all__ = [
     "CapsNet",
@@ -28,12 +32,16 @@ __all__ = [
     "CnnSmall",
     "Draws",
     "Embeds",
+    "IdaCapsNet",
+    "MatrixCaps",
     "Model",
     "ModelEntry",
     "Output",
     "Placed",
     "Progress",
+    "SrCapsNet",
     "Traced",
+    "VbCapsNet",
     "create_model",
     "list_models",
     "model_entry",

@@ -166,7 +166,7 @@ class Model(nn.Module, ABC):
 class Classifier(Model):
     """Abstract: a model whose answers are the probabilities of classes."""
 
-    tasks = (OneLabel, Pairs, SeveralLabels)
+    tasks: ClassVar[tuple[type[Task], ...]] = (OneLabel, Pairs, SeveralLabels)
     task: Labels
 
     def __init__(self, image_shape: tuple[int, int, int], num_classes: int) -> None:

@@ -6,18 +6,41 @@ from capsnet.ops.dynamic import (
     dynamic_routing_votes,
     routing_trace,
 )
+from capsnet.ops.em import em_routing, em_routing_trace
+from capsnet.ops.ida import ida_routing, ida_step, ida_trace
 from capsnet.ops.losses import margin_loss, reconstruction_loss, spread_loss
+from capsnet.ops.self_routing import (
+    self_routing,
+    self_routing_activations,
+    self_routing_logits,
+    self_routing_trace,
+)
 from capsnet.ops.squash import squash
 from capsnet.ops.trace import RoutingTrace
+from capsnet.ops.vb import vb_routing, vb_routing_trace
+from capsnet.ops.windows import Windows, over_parents
 
 __all__ = [
     "RoutingTrace",
+    "Windows",
     "conv2d",
     "dynamic_routing",
     "dynamic_routing_votes",
+    "em_routing",
+    "em_routing_trace",
+    "ida_routing",
+    "ida_step",
+    "ida_trace",
     "margin_loss",
+    "over_parents",
     "reconstruction_loss",
     "routing_trace",
+    "self_routing",
+    "self_routing_activations",
+    "self_routing_logits",
+    "self_routing_trace",
     "spread_loss",
     "squash",
+    "vb_routing",
+    "vb_routing_trace",
 ]

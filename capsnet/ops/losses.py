@@ -57,11 +57,12 @@ def spread_loss(
 ) -> Tensor:
     """Return the spread loss of matrix capsules, averaged over the batch.
 
-    L = sum_{j != t} max(0, margin - (a_t - a_j))^2
+    L = sum_{j != t} max(0, margin - (a_t - a_j))^2, summed over all t that are there.
 
     Args:
         activations: a [N, J].
-        labels: the class t of each sample [N].
+        labels: the class t of each sample [N], or a table T [N, J] of zeros and ones when several
+            classes are there.
         margin: by how much a_t should exceed every other.
         weights: what each sample counts [N]; all the same if left out.
 
@@ -73,8 +74,12 @@ def spread_loss(
         tensor(0.0400)
     """
     T = class_table(labels, activations)
-    a_t = (activations * T).sum(dim=1, keepdim=True)
-    spread = ((1 - T) * F.relu(margin - (a_t - activations)).square()).sum(dim=1)
+    if labels.dim() == 1:
+        a_t = (activations * T).sum(dim=1, keepdim=True)
+        spread = ((1 - T) * F.relu(margin - (a_t - activations)).square()).sum(dim=1)
+    else:
+        lead = activations.unsqueeze(2) - activations.unsqueeze(1)  # [N, t, j]
+        spread = torch.einsum("nt,nj,ntj->n", T, 1 - T, F.relu(margin - lead).square())
     return weighted_mean(spread, weights)
 
 
