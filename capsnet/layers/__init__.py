@@ -1,9 +1,18 @@
-"""Layers over the operations: PrimaryCaps, ClassCaps, Decoder and Conv2d."""
+"""Layers over the operations: PrimaryCaps, ClassCaps, decoders and Conv2d."""
 
 from capsnet.layers.capsules import Capsules
 from capsnet.layers.class_caps import ClassCaps
 from capsnet.layers.conv import Conv2d
+from capsnet.layers.conv_decoder import ConvDecoder, SharedDecoder
 from capsnet.layers.decoder import Decoder
 from capsnet.layers.primary_caps import PrimaryCaps
 
-__all__ = ["Capsules", "ClassCaps", "Conv2d", "Decoder", "PrimaryCaps"]
+__all__ = [
+    "Capsules",
+    "ClassCaps",
+    "Conv2d",
+    "ConvDecoder",
+    "Decoder",
+    "PrimaryCaps",
+    "SharedDecoder",
+]
