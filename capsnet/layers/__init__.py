@@ -5,7 +5,9 @@ from capsnet.layers.class_caps import ClassCaps
 from capsnet.layers.conv import Conv2d
 from capsnet.layers.conv_decoder import ConvDecoder, SharedDecoder
 from capsnet.layers.decoder import Decoder
+from capsnet.layers.depthwise_caps import DepthwiseCaps
 from capsnet.layers.primary_caps import PrimaryCaps
+from capsnet.layers.self_attention_caps import SelfAttentionCaps
 
 __all__ = [
     "Capsules",
@@ -13,6 +15,8 @@ __all__ = [
     "Conv2d",
     "ConvDecoder",
     "Decoder",
+    "DepthwiseCaps",
     "PrimaryCaps",
+    "SelfAttentionCaps",
     "SharedDecoder",
 ]

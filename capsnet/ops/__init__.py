@@ -7,7 +7,13 @@ from capsnet.ops.dynamic import (
     routing_trace,
 )
 from capsnet.ops.losses import margin_loss, reconstruction_loss, spread_loss
+from capsnet.ops.self_attention import (
+    self_attention_routing,
+    self_attention_routing_votes,
+    self_attention_trace,
+)
 from capsnet.ops.squash import squash
+from capsnet.ops.squash.exponential import exponential_squash
 from capsnet.ops.trace import RoutingTrace
 
 __all__ = [
@@ -15,9 +21,13 @@ __all__ = [
     "conv2d",
     "dynamic_routing",
     "dynamic_routing_votes",
+    "exponential_squash",
     "margin_loss",
     "reconstruction_loss",
     "routing_trace",
+    "self_attention_routing",
+    "self_attention_routing_votes",
+    "self_attention_trace",
     "spread_loss",
     "squash",
 ]
