@@ -3,6 +3,7 @@
 from capsnet.models.abilities import Draws, Embeds, Placed, Traced
 from capsnet.models.capsnet import CapsNet
 from capsnet.models.cnn import CnnBaseline, CnnMultiMnist, CnnSmall
+from capsnet.models.efficient import EfficientCapsNet
 from capsnet.models.model import Classifier, Model, Output, Progress
 from capsnet.models.on_trunk import CapsOnTrunk
 from capsnet.models.registry import (
@@ -23,6 +24,7 @@ __all__ = [
     "CnnMultiMnist",
     "CnnSmall",
     "Draws",
+    "EfficientCapsNet",
     "Embeds",
     "Model",
     "ModelEntry",

@@ -11,7 +11,14 @@ import torch
 from torch import Tensor, nn
 
 from capsnet.errors import UserError
-from capsnet.layers import ClassCaps, Conv2d, Decoder, PrimaryCaps
+from capsnet.layers import (
+    ClassCaps,
+    Conv2d,
+    Decoder,
+    PrimaryCaps,
+    SelfAttentionCaps,
+    SharedDecoder,
+)
 from capsnet.models.abilities import Draws
 from capsnet.models.model import Classifier, Output, Progress, conv_size
 from capsnet.models.registry import register_model
@@ -39,8 +46,8 @@ class CapsClassifier(Classifier):
     """
 
     head = ("class_caps", "decoder")
-    class_caps: ClassCaps
-    decoder: Decoder | None
+    class_caps: ClassCaps | SelfAttentionCaps
+    decoder: Decoder | SharedDecoder | None
     reconstruction_weight: float
     average_classes: bool
 
@@ -62,7 +69,7 @@ class CapsClassifier(Classifier):
         """
         T = self.task.table(batch.labels)
         weights = batch.weights
-        loss = margin_loss(output.lengths, T, average_classes=self.average_classes, weights=weights)
+        loss = self.margin(output.lengths, T, weights, progress)
         if self.decoder is None or self.reconstruction_weight == 0:
             return loss
         if batch.parts is None:
@@ -71,6 +78,12 @@ class CapsClassifier(Classifier):
             pixels, drawn = self.reconstruct(output.v, batch.labels), batch.parts
         difference = reconstruction_loss(pixels.to(drawn.dtype), drawn, weights)
         return loss + self.reconstruction_weight * difference
+
+    def margin(
+        self, lengths: Tensor, T: Tensor, weights: Tensor | None, progress: Progress
+    ) -> Tensor:
+        """Return the margin loss of lengths [N, J] for the classes T [N, J] that are present."""
+        return margin_loss(lengths, T, average_classes=self.average_classes, weights=weights)
 
     def trace(self, images: Tensor) -> RoutingTrace:
         """Return every iteration of the routing between primary and class capsules."""
