@@ -1,5 +1,6 @@
 """Layers over the operations: PrimaryCaps, ClassCaps, decoders and Conv2d."""
 
+from capsnet.layers.caps_conv import CapsConv, RoutedConv
 from capsnet.layers.capsules import Capsules
 from capsnet.layers.class_caps import ClassCaps
 from capsnet.layers.conv import Conv2d
@@ -10,6 +11,7 @@ from capsnet.layers.primary_caps import PrimaryCaps
 from capsnet.layers.self_attention_caps import SelfAttentionCaps
 
 __all__ = [
+    "CapsConv",
     "Capsules",
     "ClassCaps",
     "Conv2d",
@@ -17,6 +19,7 @@ __all__ = [
     "Decoder",
     "DepthwiseCaps",
     "PrimaryCaps",
+    "RoutedConv",
     "SelfAttentionCaps",
     "SharedDecoder",
 ]

@@ -7,6 +7,7 @@ from capsnet.ops.dynamic import (
     routing_trace,
 )
 from capsnet.ops.losses import margin_loss, reconstruction_loss, spread_loss
+from capsnet.ops.routing_3d import routing_3d, routing_3d_trace, routing_3d_votes
 from capsnet.ops.self_attention import (
     self_attention_routing,
     self_attention_routing_votes,
@@ -24,6 +25,9 @@ __all__ = [
     "exponential_squash",
     "margin_loss",
     "reconstruction_loss",
+    "routing_3d",
+    "routing_3d_trace",
+    "routing_3d_votes",
     "routing_trace",
     "self_attention_routing",
     "self_attention_routing_votes",
