@@ -3,6 +3,7 @@
 from capsnet.models.abilities import Draws, Embeds, Placed, Traced
 from capsnet.models.capsnet import CapsNet
 from capsnet.models.cnn import CnnBaseline, CnnMultiMnist, CnnSmall
+from capsnet.models.deepcaps import DeepCaps
 from capsnet.models.efficient import EfficientCapsNet
 from capsnet.models.model import Classifier, Model, Output, Progress
 from capsnet.models.on_trunk import CapsOnTrunk
@@ -23,6 +24,7 @@ __all__ = [
     "CnnBaseline",
     "CnnMultiMnist",
     "CnnSmall",
+    "DeepCaps",
     "Draws",
     "EfficientCapsNet",
     "Embeds",
