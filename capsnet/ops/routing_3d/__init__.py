@@ -7,6 +7,7 @@ reference.py is all there is; the votes are kept once, whatever the number of it
 
 from typing import Literal
 
+import torch
 from torch import Tensor
 
 from capsnet.errors import UserError
@@ -41,7 +42,7 @@ def routing_3d(
             type together, as in the authors' code.
 
     Returns:
-        v [N, H, W, J, E] in fp32, or in the dtype of u where that is wider.
+        v [N, H, W, J, E] in the wider dtype of u and W; sums and softmax are fp32 at least.
 
     Example:
         >>> u, W = torch.rand(2, 4, 4, 5, 8), 0.1 * torch.randn(6, 8, 8, 3, 3)
@@ -52,7 +53,7 @@ def routing_3d(
     _check_shapes(u, W)
     _check_bias(bias, *W.shape[:2])
     v = route_votes(convolve(u, W), num_iters, bias, squash_over)
-    return v.unflatten(1, u.shape[1:3])
+    return v.unflatten(1, u.shape[1:3]).to(torch.promote_types(u.dtype, W.dtype))
 
 
 def routing_3d_votes(
@@ -115,7 +116,9 @@ def routing_3d_trace(
     _check(num_iters, squash_over)
     _check_shapes(u, W)
     _check_bias(bias, *W.shape[:2])
-    return trace_votes(convolve(u, W), num_iters, bias, squash_over)
+    trace = trace_votes(convolve(u, W), num_iters, bias, squash_over)
+    dtype = torch.promote_types(u.dtype, W.dtype)
+    return trace._replace(**{name: getattr(trace, name).to(dtype) for name in "bcsva"})
 
 
 def _check(num_iters: int, squash_over: str) -> None:

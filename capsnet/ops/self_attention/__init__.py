@@ -5,6 +5,7 @@ v = self_attention_routing(u, W, bias=bias)
 reference.py is all there is: nothing is repeated, and the votes are kept once.
 """
 
+import torch
 from torch import Tensor
 
 from capsnet.errors import UserError
@@ -37,7 +38,7 @@ def self_attention_routing(u: Tensor, W: Tensor, *, bias: Tensor | None = None) 
         bias: [I, J], added to the couplings after the softmax.
 
     Returns:
-        v [N, J, E] in fp32, or in the dtype of u where that is wider.
+        v [N, J, E] in the wider dtype of u and W; sums and softmax are fp32 at least.
 
     Example:
         >>> u, W = torch.rand(32, 16, 8), 0.04 * torch.randn(16, 10, 16, 8)
@@ -46,7 +47,8 @@ def self_attention_routing(u: Tensor, W: Tensor, *, bias: Tensor | None = None) 
     """
     _check_shapes(u, W)
     _check_bias(bias, *W.shape[:2])
-    return route_votes(transform(u, W), bias, over_parents)
+    v = route_votes(transform(u, W), bias, over_parents)
+    return v.to(torch.promote_types(u.dtype, W.dtype))
 
 
 def self_attention_routing_votes(
@@ -93,7 +95,9 @@ def self_attention_trace(u: Tensor, W: Tensor, *, bias: Tensor | None = None) ->
     """
     _check_shapes(u, W)
     _check_bias(bias, *W.shape[:2])
-    return trace_votes(transform(u, W), bias)
+    trace = trace_votes(transform(u, W), bias)
+    dtype = torch.promote_types(u.dtype, W.dtype)
+    return trace._replace(**{name: getattr(trace, name).to(dtype) for name in "bcsva"})
 
 
 def _check_shapes(u: Tensor, W: Tensor) -> None:
