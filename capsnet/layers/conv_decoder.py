@@ -1,4 +1,4 @@
-"""Decoders whose weights are the same for every class (DeepCaps, section 3.4).
+"""Decoders whose weights are the same for every class (DeepCaps).
 
 pixels = ConvDecoder(dim=32, image_shape=(1, 28, 28))(v[:, 3])
 pixels = SharedDecoder(ConvDecoder(32, (1, 28, 28)))(v, which=labels)
@@ -52,7 +52,7 @@ class ConvDecoder(nn.Module):
             nn.Linear(dim, seed * rows * columns),
             nn.ReLU(),
             nn.Unflatten(1, (seed, rows, columns)),
-            nn.BatchNorm2d(seed, momentum=0.2),
+            nn.BatchNorm2d(seed, eps=1e-3, momentum=0.2),
         )
         few = min(width, FEWEST_CHANNELS)
         widths = [max(width >> k, few) for k in range(max(doublings) + 1)]

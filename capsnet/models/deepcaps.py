@@ -47,9 +47,10 @@ class DeepCaps(CapsClassifier):
     decoder draws every class with the same weights; decoder_width=0 leaves it out. All capsules
     together draw the picture of their sum.
 
-    Its loss is the margin loss + reconstruction_weight * squared differences of the pixels; None
-    is the authors' weight, 0.4 of the mean squared difference. From the part hard_from of a run on
-    the margins are the authors' hard ones, 0.95 and 0.05, and absent classes weigh 0.8; 1: never.
+    Its loss is the margin loss + reconstruction_weight * squared differences of the pixels; the
+    authors' weight is 0.4 / (C H W), which is 0.0005 for 28×28 digits. From the part hard_from of
+    a run on the margins are the authors' hard ones, 0.95 and 0.05, and absent classes weigh 0.8;
+    with 1 they never are.
     """
 
     class_caps: ClassCaps
@@ -71,7 +72,7 @@ class DeepCaps(CapsClassifier):
         decoder_width: Annotated[int, Ge(0), Le(4096)] = 64,
         decoder_relu: bool = False,
         decoder_end: Literal["relu", "sigmoid"] = "relu",
-        reconstruction_weight: Positive | None = None,
+        reconstruction_weight: Positive = 0.0005,
         average_classes: bool = False,
         hard_from: Annotated[float, Ge(0), Le(1)] = 1.0,
     ) -> None:
@@ -87,10 +88,8 @@ class DeepCaps(CapsClassifier):
                 f"Capsules of {dims[2]} and {dims[3]} numbers do not vote together; give the last "
                 "two of dims the same size."
             )
-        self.average_classes, self.hard_from = average_classes, hard_from
-        self.reconstruction_weight = (
-            0.4 / prod(image_shape) if reconstruction_weight is None else reconstruction_weight
-        )
+        self.reconstruction_weight, self.average_classes = reconstruction_weight, average_classes
+        self.hard_from = hard_from
         self.conv = Conv2d(c, conv_channels, 3, padding=1, relu=True)
         self.norm = nn.BatchNorm2d(conv_channels, eps=1e-3)
         cells: list[Cell] = []

@@ -88,7 +88,7 @@ def test_gradient_is_exact():
 
 
 def test_is_the_attention_of_all_pairs():
-    # As the paper writes it: the matrix of all dot products of votes for one parent, summed.
+    # As attention is written: the matrix of all dot products of votes for one parent, summed.
     u, W, bias = inputs()
     u_hat = torch.einsum("ijed,nid->njie", W, u)
     A = u_hat @ u_hat.transpose(-1, -2) / 2  # [N, J, I, I], sqrt(E) = 2
