@@ -27,19 +27,26 @@ class Stem(nn.Module):
     ) -> None:
         super().__init__()
         self.out_channels = channels[-1]
-        self.size, self.step, self.side = size, (1, 1), 1  # of the map; of a feature, in pixels
+        self.size = size  # of the map
+        # What a feature sees, in pixels: how far from one to the next, how much, and from where.
+        self.step, self.side, self.start = (1, 1), 1, 0
         layers: list[nn.Module] = []
         stage = 0
         while stage < len(channels) or max(self.size) > LARGEST_SIDE:
             width = channels[min(stage, len(channels) - 1)]
             stride = tuple(2 if stage and side > LARGEST_SIDE else 1 for side in self.size)
             layers += _norm_relu(in_channels, width, stride) + _norm_relu(width, width, (1, 1))
-            self.side += 2 * max(self.step)
+            self._widen()
             self.step = (self.step[0] * stride[0], self.step[1] * stride[1])
-            self.side += 2 * max(self.step)
+            self._widen()
             self.size = (ceil(self.size[0] / stride[0]), ceil(self.size[1] / stride[1]))
             in_channels, stage = width, stage + 1
         self.layers = nn.Sequential(*layers)
+
+    def _widen(self) -> None:
+        """Count a 3×3 convolution with a border of one: it sees one step more on each side."""
+        self.side += 2 * max(self.step)
+        self.start -= max(self.step)
 
     def forward(self, images: Tensor) -> Tensor:
         """Return the features [N, F, h, w]."""

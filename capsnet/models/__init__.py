@@ -4,6 +4,8 @@ from capsnet.models.abilities import Draws, Embeds, Placed, Traced
 from capsnet.models.capsnet import CapsNet
 from capsnet.models.cnn import CnnBaseline, CnnMultiMnist, CnnSmall
 from capsnet.models.cnn_modern import CnnModern
+from capsnet.models.deepcaps import DeepCaps
+from capsnet.models.efficient import EfficientCapsNet
 from capsnet.models.ida_capsnet import IdaCapsNet
 from capsnet.models.matrixcaps import MatrixCaps
 from capsnet.models.model import Classifier, Model, Output, Progress
@@ -30,7 +32,9 @@ __all__ = [
     "CnnModern",
     "CnnMultiMnist",
     "CnnSmall",
+    "DeepCaps",
     "Draws",
+    "EfficientCapsNet",
     "Embeds",
     "IdaCapsNet",
     "MatrixCaps",

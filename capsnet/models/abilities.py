@@ -37,12 +37,12 @@ class Traced(Protocol):
 class Placed(Protocol):
     """Has primary capsules that look at a place in the image.
 
-    grid: rows, columns, types; capsule i = (row, column, type). field: side and step, in pixels,
-    of what a capsule sees.
+    grid: rows, columns, types; capsule i = (row, column, type). field: side, step and
+    start, in pixels, of what a capsule sees; it may reach over the edge of the image.
     """
 
     grid: tuple[int, int, int]
-    field: tuple[int, int]
+    field: tuple[int, int, int]
 
     def primary(self, images: Tensor) -> Tensor:
         """Return the primary capsules u [N, I, D] of images [N, C, H, W]."""

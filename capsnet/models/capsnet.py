@@ -9,7 +9,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from capsnet.layers import ClassCaps, Conv2d, Decoder, PrimaryCaps
+from capsnet.layers import ClassCaps, Conv2d, Decoder, PrimaryCaps, SelfAttentionCaps
 from capsnet.models.drawing import DrawingClassifier
 from capsnet.models.model import Output, Progress, conv_size
 from capsnet.models.registry import register_model
@@ -35,7 +35,7 @@ class CapsClassifier(DrawingClassifier):
     """
 
     head = ("class_caps", "decoder")
-    class_caps: ClassCaps
+    class_caps: ClassCaps | SelfAttentionCaps
     average_classes: bool
 
     @abstractmethod
@@ -52,10 +52,14 @@ class CapsClassifier(DrawingClassifier):
     def loss(self, output: Output, batch: Batch, progress: Progress) -> Tensor:
         """Return margin loss + reconstruction_weight * SSE."""
         T = self.task.table(batch.labels)
-        loss = margin_loss(
-            output.lengths, T, average_classes=self.average_classes, weights=batch.weights
-        )
+        loss = self.margin(output.lengths, T, batch.weights, progress)
         return loss + self.reconstruction(output, batch)
+
+    def margin(
+        self, lengths: Tensor, T: Tensor, weights: Tensor | None, progress: Progress
+    ) -> Tensor:
+        """Return the margin loss of lengths [N, J] for the classes T [N, J] that are present."""
+        return margin_loss(lengths, T, average_classes=self.average_classes, weights=weights)
 
     def trace(self, images: Tensor) -> RoutingTrace:
         """Return every iteration of the routing between primary and class capsules."""
@@ -111,7 +115,7 @@ class CapsNet(CapsClassifier):
         ]
         self.grid = (grid[0], grid[1], primary_types)  # capsule i = (row, column, type)
         side = conv_kernel + (primary_kernel - 1) * conv_stride
-        self.field = (side, conv_stride * primary_stride)  # what a primary capsule sees, in pixels
+        self.field = (side, conv_stride * primary_stride, 0)  # what a capsule sees, in pixels
         self.conv = Conv2d(image_shape[0], conv_channels, conv_kernel, conv_stride, relu=True)
         self.primary_caps = PrimaryCaps(
             conv_channels,

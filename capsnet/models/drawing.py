@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from capsnet.errors import UserError
-from capsnet.layers import Decoder
+from capsnet.layers import Decoder, SharedDecoder
 from capsnet.models.abilities import Draws
 from capsnet.models.model import Classifier, Output
 from capsnet.ops import reconstruction_loss
@@ -25,7 +25,7 @@ class DrawingClassifier(Classifier):
     A final one makes `decoder` and `reconstruction_weight`, what its loss counts for.
     """
 
-    decoder: Decoder | None
+    decoder: Decoder | SharedDecoder | None
     reconstruction_weight: float
 
     def reconstruction(self, output: Output, batch: Batch) -> Tensor | float:

@@ -6,6 +6,7 @@ output = CapsNetModern(image_shape=(3, 64, 64), num_classes=5)(images)
 from torch import Tensor
 
 from capsnet.layers import ClassCaps, Decoder, PrimaryCaps, Stem
+from capsnet.models.abilities import Placed
 from capsnet.models.capsnet import CapsClassifier
 from capsnet.models.model import conv_size
 from capsnet.models.registry import register_model
@@ -42,6 +43,8 @@ class CapsNetModern(CapsClassifier):
         self.stem = Stem(image_shape[0], image_shape[1:], channels)
         rows, columns = (conv_size(side, 3, primary_stride) for side in self.stem.size)
         self.grid = (rows, columns, primary_types)
+        step = max(self.stem.step)
+        self.field = (self.stem.side + 2 * step, step * primary_stride, self.stem.start)
         self.primary_caps = PrimaryCaps(
             self.stem.out_channels, primary_types, primary_dim, 3, primary_stride
         )
@@ -54,6 +57,11 @@ class CapsNetModern(CapsClassifier):
             backend=backend,
         )
         self.decoder = Decoder(num_classes, class_dim, image_shape, decoder) if decoder else None
+
+    @property
+    def placed(self) -> Placed | None:
+        """The model itself, unless its capsules lie further apart in one direction."""
+        return self if self.stem.step[0] == self.stem.step[1] else None
 
     def primary(self, images: Tensor) -> Tensor:
         """Return the primary capsules u [N, I, D] of images [N, C, H, W]."""

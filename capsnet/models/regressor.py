@@ -49,7 +49,7 @@ class CapsRegressor(Model):
         K = len(ranges)
         super().__init__(image_shape, Numbers(tuple(map(str, range(K))), ("",) * K, ranges))
         rows, columns = (conv_size(conv_size(side, 5, 2), 5, 2) for side in image_shape[1:])
-        self.grid, self.field = (rows, columns, primary_types), (13, 4)
+        self.grid, self.field = (rows, columns, primary_types), (13, 4, 0)
         self.reconstruction_weight = reconstruction_weight
         self.conv = Conv2d(image_shape[0], conv_channels, 5, 2, relu=True)
         self.primary_caps = PrimaryCaps(conv_channels, primary_types, primary_dim, 5, 2)

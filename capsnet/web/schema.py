@@ -87,7 +87,9 @@ class NetCard(BaseModel):
     image_shape: tuple[int, int, int]
     classes: list[str]
     grid: tuple[int, int, int] = Field(description="rows, columns, types of primary capsules")
-    field: tuple[int, int] = Field(description="side and step, in pixels, of what a capsule sees")
+    field: tuple[int, int, int] = Field(
+        description="side, step and start, in pixels, of what a capsule sees"
+    )
     primary_dim: int
     class_dim: int
     num_iters: int

@@ -10,12 +10,16 @@ import torch
 from capsnet.models import create_model, list_models
 
 SMALL = {"conv_channels": 8, "primary_types": 4, "decoder": (16,)}
-MODELS = [name for name in list_models() if name.endswith(("small", "numbers"))]
+OTHERS = {
+    "deepcaps": {"conv_channels": 8, "types": 4, "class_dim": 8, "decoder_width": 8},
+    "efficient_capsnet": {"channels": (8, 8), "kernels": (5, 3), "strides": (2, 2)},
+}
+MODELS = [name for name in list_models() if name.endswith(("small", "numbers")) or name in OTHERS]
 
 
 def build(name, **options):
     torch.manual_seed(0)
-    small = {} if name.startswith("cnn") else SMALL
+    small = {} if name.startswith("cnn") else OTHERS.get(name, SMALL)
     return create_model(name, **small, **options).eval()
 
 

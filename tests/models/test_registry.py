@@ -14,7 +14,6 @@ from capsnet.models import (
     register_model,
     registry,
 )
-from capsnet.models.stacked_caps import StackedCaps
 from capsnet.models.weights import Card, find_model, load_weights, save_weights
 from capsnet.ops import squash
 from capsnet.tasks import Numbers, OneLabel
@@ -23,15 +22,23 @@ from capsnet.training.step import answer_and_loss
 
 NORB = {"image_shape": (2, 32, 32), "num_classes": 5}
 WIDE = {"A": 32, "B": 32, "C": 32, "D": 32}
+# What a trunk's features see is not known; DeepCaps routes capsules of two maps.
+UNPLACED = {"capsnet_on_trunk", "deepcaps"}
+UNDRAWN = {"matrixcaps", "vb_capsnet", "sr_capsnet", "ida_capsnet"}
 SMALL = {"conv_channels": 8, "primary_types": 4, "decoder": (16,)}
 IDLE = {("ida_capsnet", "logit.bias")}  # the same for all classes: a softmax does not see it
 
 
 def small_shape(name):
     """A picture as small as the model takes, so that even the paper's networks are quick."""
-    big_kernels = name in ("capsnet_mnist", "capsnet_multimnist")
-    stacked = issubclass(model_entry(name).model, StackedCaps)
-    return (1, 17, 18) if big_kernels or stacked else (1, 13, 14)
+    for side in (13, 17, 24, 32):
+        try:
+            with torch.device("meta"):
+                create_model(name, image_shape=(1, side, side + 1))
+            return (1, side, side + 1)
+        except UserError:
+            continue
+    raise AssertionError(f"{name} takes no small picture")
 
 
 def task_for(name):
@@ -90,8 +97,8 @@ def test_abilities_are_true(name):
     model = create_model(name, image_shape=shape, **task.options).eval()
     images, capsules = torch.rand(2, *shape), not name.startswith("cnn")
     found = (model.draws, model.traced, model.placed, model.embeds)
-    draws = capsules and name.startswith("capsnet")
-    placed = draws and name != "capsnet_on_trunk"  # what a trunk's features see is not known
+    draws = capsules and name not in UNDRAWN
+    placed = draws and name not in UNPLACED
     assert [x is not None for x in found] == [draws, capsules, placed, not capsules]
     output = model(images)
     if model.draws is not None:
@@ -105,15 +112,16 @@ def test_abilities_are_true(name):
         u = model.placed.primary(images)
         rows, columns, types = model.placed.grid
         assert trace.u_hat.shape[:2] == u.shape[:2] == (2, rows * columns * types)
-        side, step = model.placed.field
-        assert shape[1] - step < (rows - 1) * step + side <= shape[1]
+        side, step, start = model.placed.field
+        end = start + (rows - 1) * step + side
+        assert start <= 0 and end > shape[1] - step and (end <= shape[1] or start < 0)
     if model.embeds is not None:
         assert model.embeds.embed(images).shape[0] == 2
 
 
 def test_a_capsule_sees_its_field_and_nothing_else():
     model = create_model("capsnet_small").eval()
-    (rows, columns, types), (side, step) = model.grid, model.field
+    (rows, columns, types), (side, step, _) = model.grid, model.field
     image = torch.rand(1, 1, 28, 28, requires_grad=True)
     u = model.primary(image).view(rows, columns, types, -1)
     seen = torch.autograd.grad(u[1, 2].square().sum(), image)[0][0, 0] != 0
@@ -134,6 +142,9 @@ def test_a_capsule_sees_its_field_and_nothing_else():
         ("sr_capsnet", {"routing": "dynamic"}, 5_807_888),
         ("sr_capsnet", {"routing": "em"}, 911_204),
         ("ida_capsnet", {}, 1_828_817),
+        ("efficient_capsnet", {"decoder": ()}, 161_824),
+        ("efficient_capsnet_multimnist", {"decoder": ()}, 154_656),
+        ("efficient_capsnet_smallnorb", {"decoder": ()}, 151_664),
         ("cnn_baseline", {}, 35_445_522),
         ("cnn_multimnist", {}, 24_563_978),
         ("matrixcaps", {**NORB, **WIDE, "primary_bias": False}, 316_650),

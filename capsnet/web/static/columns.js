@@ -172,6 +172,14 @@ export function placeOf(i) {
   return [(i % types) + 1, row + 1, column + 1];
 }
 
+/**
+ * The ends of a field that begins at a pixel, without what lies over the edge of the image.
+ * @param {number} begin @param {number} side @param {number} size @returns {[number, number]}
+ */
+function within(begin, side, size) {
+  return [Math.max(begin, 0), Math.min(begin + side, size)];
+}
+
 /** Frame the part of the input that the marked capsule sees. */
 function drawField() {
   const field = byId("field");
@@ -179,12 +187,14 @@ function drawField() {
   field.hidden = i < 0 || i >= scene.analysis.I;
   if (field.hidden) return;
   const [, columns, types] = scene.card.grid;
-  const [side, step] = scene.card.field;
+  const [side, step, start] = scene.card.field;
   const [, H, W] = scene.card.image_shape;
-  field.style.left = `${((Math.floor(i / types) % columns) * step * 100) / W}%`;
-  field.style.top = `${(Math.floor(i / types / columns) * step * 100) / H}%`;
-  field.style.width = `${(side * 100) / W}%`;
-  field.style.height = `${(side * 100) / H}%`;
+  const [left, right] = within((Math.floor(i / types) % columns) * step + start, side, W);
+  const [top, bottom] = within(Math.floor(i / types / columns) * step + start, side, H);
+  field.style.left = `${(left * 100) / W}%`;
+  field.style.top = `${(top * 100) / H}%`;
+  field.style.width = `${((right - left) * 100) / W}%`;
+  field.style.height = `${((bottom - top) * 100) / H}%`;
 }
 
 /** @param {KeyboardEvent} event */
