@@ -9,7 +9,8 @@ from PIL import Image
 
 from capsnet.data import Augment, check, fetch, list_data, open_data
 from capsnet.data.sets.digits import load_digits, make_digits
-from capsnet.data.sources.locate import MNIST, locate
+from capsnet.data.sources.known import MNIST
+from capsnet.data.sources.locate import locate
 from capsnet.errors import UserError
 
 
@@ -39,12 +40,18 @@ def test_list_names_everything():
         "digits",
         "mnist",
         "fashion",
+        "cifar10",
         "multimnist",
         "multidigits",
         "turned_digits",
         "mnist40",
         "affnist_style",
         "affnist",
+        "dsprites",
+        "dsprites_pose",
+        "scenes",
+        "scenes_pose",
+        "scenes_several",
         "smallnorb",
         "folder:PATH",
     ]
@@ -108,7 +115,7 @@ def test_augment_is_for_training_images_that_do_not_move_by_themselves():
     with pytest.raises(UserError, match="own rules"):
         open_data("mnist40", "train", augment=Augment(shift=0, rotate=10))
     takes = {entry.name for entry in list_data() if entry.takes_shift}
-    assert takes == {"digits", "mnist", "fashion", "affnist", "smallnorb", "folder:PATH"}
+    assert takes == {"digits", "mnist", "fashion", "cifar10", "affnist", "smallnorb", "folder:PATH"}
 
 
 @pytest.mark.parametrize("name", ["affnist", "smallnorb"])

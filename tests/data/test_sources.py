@@ -13,7 +13,8 @@ import pytest
 
 from capsnet.data.sources import wheel
 from capsnet.data.sources.fetching import finishes
-from capsnet.data.sources.locate import MNIST, Source, locate
+from capsnet.data.sources.known import MNIST
+from capsnet.data.sources.locate import Source, locate
 from capsnet.errors import UserError
 
 FILES = {"one": b"the first file " * 5000, "two": b"the second file"}
