@@ -39,7 +39,7 @@ def load_scenes(
     Args:
         split: "train" (20,000 images) or "test" (5,000), drawn apart.
         size: Side of the images in pixels; by default 40.
-        num: Another number of images.
+        num: Another number of images; they are other ones then.
         seed: Of everything that is drawn.
     """
     size, num, random = _asked(split, size, num, seed)
