@@ -1,6 +1,7 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -56,6 +57,12 @@ def test_list_names_everything():
         "folder:PATH",
     ]
     assert all(entry.description and entry.licence and entry.needs for entry in list_data())
+
+
+def test_every_name_is_on_the_page_of_data():
+    page = (Path(__file__).parents[2] / "docs" / "data.md").read_text(encoding="utf-8")
+    for entry in list_data()[:-1]:
+        assert f"`{entry.name}`" in page
 
 
 def test_unknown_names_get_the_nearest():

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from capsnet.data.sets.scenes import load_scenes
 from capsnet.errors import UserError
 from capsnet.measures.readout import (
     PENALTIES,
@@ -56,6 +57,20 @@ def test_an_angle_is_read_with_the_symmetry_of_its_shape(rng, period, score):
     told = read_out(("rotation",), *parts(features, angle, np.full_like(angle, period)))
     assert told.r_squared[0] == pytest.approx(score, abs=0.01)
     assert told.importance.shape == (2, 1)
+
+
+def test_pixels_tell_place_and_size_but_no_angle():
+    split = load_scenes("train", size=16, num=2400)
+    told = read_out(
+        split.factors.names,
+        *parts(
+            split.images.flatten(1).numpy() / 255,
+            split.factors.values.numpy(),
+            split.factors.periods.numpy(),
+        ),
+    )
+    x, y, scale, rotation = told.r_squared
+    assert min(x, y) > 0.8 and scale > 0.8 and rotation < 0.1
 
 
 def test_each_image_has_its_own_period(rng):

