@@ -1,8 +1,9 @@
 """Scenes: squares, ellipses, triangles and hearts of any place, size and angle, made from a seed.
 
 One shape for each image (which one?), or one to three different ones apart from each other (which
-are there?); the pose of each is kept as factors. The same seed gives the same images on any CPU,
-of any size: the poses are parts of the canvas.
+are there?); the pose of each is kept as factors. The same seed gives the same poses everywhere,
+and the same images but for a grey level where a CPU rounds otherwise. Poses are parts of the
+canvas, so that the same scenes can be had in any size.
 
 Usage: split = load_scenes("train", size=40); split.factors.values  # x, y, scale, rotation
 """

@@ -74,9 +74,11 @@ def draw_shape(name: str, pose: np.ndarray, size: int) -> np.ndarray:
     centres = (np.arange(size, dtype=np.float32) + 0.5) / size
     images = np.empty((len(pose), size, size), np.float32)
     for start in range(0, len(pose), BLOCK):
-        x, y, scale, angle = pose[start : start + BLOCK].astype(np.float32).T[:, :, None, None]
-        right, down = centres[None, None, :] - x, centres[None, :, None] - y
+        x, y, scale, angle = pose[start : start + BLOCK].T[:, :, None, None]
+        # Cosines of 32 bits differ from one CPU to the next, and a few pixels with them.
         c, s = np.cos(np.radians(angle)) / scale, np.sin(np.radians(angle)) / scale
+        x, y, scale, c, s = (each.astype(np.float32) for each in (x, y, scale, c, s))
+        right, down = centres[None, None, :] - x, centres[None, :, None] - y
         d = distance(c * right + s * down, c * down - s * right) * scale * size
         images[start : start + BLOCK] = np.clip(0.5 - d, 0, 1)
     return images
