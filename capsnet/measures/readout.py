@@ -15,7 +15,7 @@ import numpy as np
 
 from capsnet.errors import UserError
 
-PENALTIES = np.logspace(-6, 3, 19)  # times the number of training images
+PENALTIES = np.logspace(-9, 3, 25)  # times the number of training images
 
 
 @dataclass(frozen=True, eq=False)
