@@ -55,7 +55,12 @@ def run_verb(main, capsys, *args) -> Done:
 def a_cache_of_their_own(tmp_path_factory):
     """What tests read is not kept where the user's pictures and downloads are."""
     cache, real = tmp_path_factory.mktemp("cache"), cache_folder()
-    for name in ("mnist", "fashion"):  # what is there need not be fetched again
+    for name in (
+        "mnist",
+        "fashion",
+        "cifar10",
+        "dsprites",
+    ):  # what is there need not be fetched again
         if (real / name).is_dir():
             (cache / name).symlink_to(real / name, target_is_directory=True)
     with pytest.MonkeyPatch.context() as patch:

@@ -13,7 +13,7 @@ from PIL import Image
 
 from capsnet.cli import VERBS
 from capsnet.data.registry import DATA
-from capsnet.data.sources.locate import MNIST
+from capsnet.data.sources.known import MNIST
 from capsnet.training.loop import train
 
 

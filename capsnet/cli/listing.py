@@ -73,7 +73,9 @@ def data(
     for f in report.files:
         state = "ok" if f.ok else "missing" if f.missing else "WRONG"
         lines.append(f"{f.name:<28} {state}  {f.place}")
-    lines += [f"{part}: {sum(n):,} images, {n}" for part, n in report.label_counts.items()]
+    for part, num in report.num_images.items():
+        counts = report.label_counts[part]
+        lines.append(f"{part}: {num:,} images" + (f", {counts}" if counts else ""))
     show(
         json,
         {
@@ -81,6 +83,7 @@ def data(
             "ok": report.ok,
             "files": [vars(f) for f in report.files],
             "label_counts": report.label_counts,
+            "num_images": report.num_images,
         },
         "\n".join(lines),
     )

@@ -3,9 +3,8 @@
 Usage: stream = capsnet.data.open_data("digits", "train", augment=Augment(shift=2))
 """
 
+from capsnet.data.entries import Entry, Request
 from capsnet.data.registry import (
-    Entry,
-    Request,
     SplitName,
     find_data,
     list_data,
@@ -15,6 +14,7 @@ from capsnet.data.registry import (
 from capsnet.data.sets.own import Own, load_folder, open_own
 from capsnet.data.sets.pictures import read_image
 from capsnet.data.sources.locate import locate
+from capsnet.data.splits.factors import Factors
 from capsnet.data.splits.reports import check, fetch
 from capsnet.data.splits.split import Split, stratified
 from capsnet.data.streams.affine import AffineStream, CanvasStream
@@ -30,6 +30,7 @@ __all__ = [
     "BalancedStream",
     "CanvasStream",
     "Entry",
+    "Factors",
     "ImageStream",
     "OverlapStream",
     "Own",

@@ -1,8 +1,7 @@
-"""All data by name: what there is, and how a name becomes a stream on a device.
+"""All data by name: how a name becomes a stream on a device, and how anyone adds a name.
 
-A row of the table says how to load a split and how to make a stream of it; a new data set is one
-row, or a function of anyone's with `register_data`. `folder:PATH`, or just the path of a folder or
-a table, are the user's own pictures.
+The package's rows are in entries.py; a new data set is one row, or a function of anyone's with
+`register_data`. `folder:PATH`, or just the path of a folder or a table, are own pictures.
 
 Usage: stream = open_data("mnist", "train", augment=Augment(shift=2), device="cuda")
 """
@@ -10,165 +9,24 @@ Usage: stream = open_data("mnist", "train", augment=Augment(shift=2), device="cu
 import inspect
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeVar
 
 import torch
 
-from capsnet.data.sets.affnist import load_affnist
-from capsnet.data.sets.digits import load_digits
-from capsnet.data.sets.mnist import load_fashion, load_mnist
+from capsnet.data.entries import FOLDER, TABLE, Entry, Load, MakeStream, Request, centred
 from capsnet.data.sets.own import MAX_SIZE, Own, open_own
-from capsnet.data.sets.smallnorb import load_smallnorb
-from capsnet.data.sources.locate import FASHION, MNIST, Source
+from capsnet.data.sources.known import MNIST
 from capsnet.data.splits.split import Split, stratified
-from capsnet.data.streams.affine import AffineStream, CanvasStream
 from capsnet.data.streams.augmentation import Augment
-from capsnet.data.streams.overlap import OverlapStream
-from capsnet.data.streams.stream import ImageStream, Stream
-from capsnet.data.streams.turned import TurnedStream
+from capsnet.data.streams.stream import Stream
 from capsnet.errors import UserError, unknown_name
 from capsnet.pictures.layout import Layout, is_own
 from capsnet.plugins import load_entry_points
 
 SplitName = Literal["train", "validation", "test"]
-
-
-@dataclass(frozen=True)
-class Request:
-    """What the user asks of a data set; None is the data set's own default."""
-
-    folder: str | Path | None
-    image_size: int | None
-    channels: int | None
-    num_samples: int | None
-    augment: Augment | None
-    seed: int
-    training: bool
-
-
-Load = Callable[[str, Request], Split]
-MakeStream = Callable[[Split, Request], Stream]
 F = TypeVar("F", bound=Load)
-
-
-@dataclass(frozen=True)
-class Entry:
-    """A row of the table: what a data set is, and how it is loaded and streamed."""
-
-    name: str
-    description: str
-    licence: str
-    needs: str
-    load: Load = field(repr=False)
-    stream: MakeStream = field(repr=False)
-    source: Source | None = field(default=None, repr=False)
-
-    @property
-    def takes_shift(self) -> bool:
-        """Whether training images may be shifted; other data moves them by its own rules."""
-        return self.stream in (_centred, _as_loaded)
-
-    @property
-    def own(self) -> bool:
-        """Whether these are the user's own pictures, of which nothing is known beforehand."""
-        return self is FOLDER
-
-    @property
-    def takes_warp(self) -> bool:
-        """Whether training images may be rotated, scaled, sheared and bent."""
-        return self.takes_shift or self.stream is _overlaps
-
-
-def _digits(split: str, ask: Request) -> Split:
-    if ask.folder is not None:
-        raise UserError("The digits are inside the package and need no folder; leave it out.")
-    return load_digits(split)
-
-
-def _mnist(split: str, ask: Request) -> Split:
-    return load_mnist(split, ask.folder)
-
-
-def _fashion(split: str, ask: Request) -> Split:
-    return load_fashion(split, ask.folder)
-
-
-def _affnist(split: str, ask: Request) -> Split:
-    return load_affnist(_given_folder("affNIST", ask), split)
-
-
-def _smallnorb(split: str, ask: Request) -> Split:
-    folder = _given_folder("smallNORB", ask)
-    return load_smallnorb(folder, split, ask.channels or 2, ask.image_size)
-
-
-def _folder(split: str, ask: Request) -> Split:
-    assert ask.folder is not None
-    size, channels = ask.image_size, ask.channels
-    return open_own(Path(ask.folder), None, size, channels, 0, ask.seed).split(split)
-
-
-def _given_folder(title: str, ask: Request) -> str | Path:
-    if ask.folder is None:
-        raise UserError(f"{title} cannot be downloaded; give the folder of its original files.")
-    return ask.folder
-
-
-def _centred(split: Split, ask: Request) -> Stream:
-    return ImageStream(_sample(split, ask), ask.augment, ask.image_size)
-
-
-def _as_loaded(split: Split, ask: Request) -> Stream:
-    return ImageStream(_sample(split, ask), ask.augment)
-
-
-def _overlaps(split: Split, ask: Request) -> Stream:
-    num_pairs = ask.num_samples or len(split)
-    return OverlapStream(split, num_pairs, ask.image_size or 36, augment=ask.augment)
-
-
-def _placed(split: Split, ask: Request) -> Stream:
-    return CanvasStream(_sample(split, ask), ask.image_size or 40)
-
-
-def _warped(split: Split, ask: Request) -> Stream:
-    num_samples = ask.num_samples or (len(split) if ask.training else None)
-    return AffineStream(split, num_samples, ask.image_size or 40)
-
-
-def _turned(split: Split, ask: Request) -> Stream:
-    return TurnedStream(_sample(split, ask), ask.image_size)
-
-
-def _sample(split: Split, ask: Request) -> Split:
-    """Take num_samples images, seeded, with the classes' shares kept."""
-    if ask.num_samples is None:
-        return split
-    return split.subset(stratified(split.task.strata(split.labels), ask.num_samples, ask.seed)[1])
-
-
-CC, INSIDE, FETCHED = (
-    "CC BY-SA 3.0",
-    "nothing: inside the package",
-    "one download, or files by hand",
-)
-MAT = "a folder with its .mat files"
-TABLE = (
-    Entry("digits", "6,000 digits of MNIST, 28×28", CC, INSIDE, _digits, _centred),
-    Entry("mnist", "70,000 handwritten digits, 28×28", CC, FETCHED, _mnist, _centred, MNIST),
-    Entry("fashion", "Fashion-MNIST, 28×28", "MIT", FETCHED, _fashion, _centred, FASHION),
-    Entry("multimnist", "two overlapping digits, 36×36", CC, "mnist", _mnist, _overlaps, MNIST),
-    Entry("multidigits", "two overlapping of the digits, 36×36", CC, INSIDE, _digits, _overlaps),
-    Entry("turned_digits", "the digits, and their angle is asked", CC, INSIDE, _digits, _turned),
-    Entry("mnist40", "MNIST placed at random, 40×40", CC, "mnist", _mnist, _placed, MNIST),
-    Entry("affnist_style", "affNIST-style warps, 40×40", CC, "mnist", _mnist, _warped, MNIST),
-    Entry("affnist", "the original affNIST, 40×40", "none stated", MAT, _affnist, _centred),
-    Entry("smallnorb", "stereo toys, 96×96", "research only", MAT, _smallnorb, _as_loaded),
-)
 DATA = {entry.name: entry for entry in TABLE}
-FOLDER = Entry("folder:PATH", "your own pictures, or a table", "yours", "them", _folder, _as_loaded)
 
 
 def register_data(
@@ -177,7 +35,7 @@ def register_data(
     description: str = "",
     licence: str = "yours",
     needs: str = "nothing",
-    stream: MakeStream = _centred,
+    stream: MakeStream = centred,
 ) -> Callable[[F], F]:
     """Make a data set known by a name; use as a decorator of the function that loads it.
 

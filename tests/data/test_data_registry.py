@@ -1,6 +1,7 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,7 +10,8 @@ from PIL import Image
 
 from capsnet.data import Augment, check, fetch, list_data, open_data
 from capsnet.data.sets.digits import load_digits, make_digits
-from capsnet.data.sources.locate import MNIST, locate
+from capsnet.data.sources.known import MNIST
+from capsnet.data.sources.locate import locate
 from capsnet.errors import UserError
 
 
@@ -39,16 +41,28 @@ def test_list_names_everything():
         "digits",
         "mnist",
         "fashion",
+        "cifar10",
         "multimnist",
         "multidigits",
         "turned_digits",
         "mnist40",
         "affnist_style",
         "affnist",
+        "dsprites",
+        "dsprites_pose",
+        "scenes",
+        "scenes_pose",
+        "scenes_several",
         "smallnorb",
         "folder:PATH",
     ]
     assert all(entry.description and entry.licence and entry.needs for entry in list_data())
+
+
+def test_every_name_is_on_the_page_of_data():
+    page = (Path(__file__).parents[2] / "docs" / "data.md").read_text(encoding="utf-8")
+    for entry in list_data()[:-1]:
+        assert f"`{entry.name}`" in page
 
 
 def test_unknown_names_get_the_nearest():
@@ -108,7 +122,7 @@ def test_augment_is_for_training_images_that_do_not_move_by_themselves():
     with pytest.raises(UserError, match="own rules"):
         open_data("mnist40", "train", augment=Augment(shift=0, rotate=10))
     takes = {entry.name for entry in list_data() if entry.takes_shift}
-    assert takes == {"digits", "mnist", "fashion", "affnist", "smallnorb", "folder:PATH"}
+    assert takes == {"digits", "mnist", "fashion", "cifar10", "affnist", "smallnorb", "folder:PATH"}
 
 
 @pytest.mark.parametrize("name", ["affnist", "smallnorb"])

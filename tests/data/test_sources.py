@@ -1,19 +1,23 @@
 import gzip
 import hashlib
 import http.server
+import io
 import os
 import socket
 import subprocess
 import sys
+import tarfile
 import threading
 import time
 import venv
+from dataclasses import replace
 
 import pytest
 
 from capsnet.data.sources import wheel
 from capsnet.data.sources.fetching import finishes
-from capsnet.data.sources.locate import MNIST, Source, locate
+from capsnet.data.sources.known import MNIST
+from capsnet.data.sources.locate import Source, locate
 from capsnet.errors import UserError
 
 FILES = {"one": b"the first file " * 5000, "two": b"the second file"}
@@ -85,6 +89,62 @@ def give(files):
         request.wfile.write(content)
 
     return answer
+
+
+def give_archive(content):
+    """Answer with the archive's bytes, 404 for others; note what was asked for."""
+    asked = []
+
+    def answer(request):
+        asked.append(request.path)
+        if request.path != "/data/all.tar.gz":
+            return request.send_error(404)
+        request.send_response(200)
+        request.send_header("Content-Length", str(len(content)))
+        request.end_headers()
+        request.wfile.write(content)
+
+    return answer, asked
+
+
+def archive_of(files):
+    content = io.BytesIO()
+    with tarfile.open(fileobj=content, mode="w:gz") as archive:
+        for name, raw in files.items():
+            member = tarfile.TarInfo(f"folder/{name}")
+            member.size = len(raw)
+            archive.addfile(member, io.BytesIO(raw))
+    return content.getvalue()
+
+
+def test_archive_of_a_mirror_is_fetched_once_for_all_files(source, serve, cache, monkeypatch):
+    answer, asked = give_archive(archive_of({**FILES, "readme": b"no file of ours"}))
+    monkeypatch.setenv("CAPSNET_MIRRORS", serve(answer))
+    found = locate(replace(source, archive="all.tar.gz"))
+    assert {name: at.raw for name, at in found.items()} == FILES and len(asked) == 1
+    assert {path.name: path.read_bytes() for path in cache.iterdir()} == FILES
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (archive_of(FILES)[:-30], "all.tar.gz of .* cannot be read"),
+        (archive_of({"one": FILES["one"]}), "all.tar.gz of .* has no two"),
+        (archive_of({**FILES, "two": b"tampered with"}), "two of .* is not the original"),
+        (b"<html>log in first</html>", "all.tar.gz of .* cannot be read"),
+    ],
+)
+def test_bad_archive_of_a_mirror_is_told(source, serve, cache, monkeypatch, content, told):
+    monkeypatch.setenv("CAPSNET_MIRRORS", serve(give_archive(content)[0]))
+    with pytest.raises(UserError, match=told):
+        locate(replace(source, archive="all.tar.gz"))
+    assert not (cache / "two").exists()
+
+
+def test_files_of_a_mirror_may_have_no_ending(source, serve, monkeypatch):
+    monkeypatch.setenv("CAPSNET_MIRRORS", serve(give(FILES)))
+    found = locate(replace(source, ending=""))
+    assert {name: at.raw for name, at in found.items()} == FILES
 
 
 @pytest.mark.parametrize("zipped", [False, True])

@@ -8,7 +8,8 @@ from pathlib import Path
 import torch
 
 from capsnet.data.sets.idx import read_idx
-from capsnet.data.sources.locate import FASHION, MNIST, Source, locate
+from capsnet.data.sources.known import FASHION, MNIST
+from capsnet.data.sources.locate import Source, locate
 from capsnet.data.splits.split import Split
 
 DIGITS = tuple("0123456789")

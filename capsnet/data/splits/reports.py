@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
-from capsnet.data.registry import INSIDE, Entry, Request, find_data
+from capsnet.data.entries import INSIDE, Entry, Request
+from capsnet.data.registry import find_data
 from capsnet.data.sources.locate import MissingFile, Source, WrongFile, locate
 
 
@@ -24,11 +25,12 @@ class FileReport:
 
 @dataclass(frozen=True)
 class DataReport:
-    """A data set: its files, and the number of images of each class in each split."""
+    """A data set: its files, and the number of images of each class and of all in each split."""
 
     name: str
     files: tuple[FileReport, ...]
-    label_counts: dict[str, tuple[int, ...]]
+    label_counts: dict[str, tuple[int, ...]]  # nothing where the labels are numbers
+    num_images: dict[str, int]
 
     @property
     def ok(self) -> bool:
@@ -70,8 +72,10 @@ def _check_file(source: Source, name: str, folder: str | Path | None) -> FileRep
 
 
 def _report(entry: Entry, folder: str | Path | None, files: list[FileReport]) -> DataReport:
-    counts = {}
+    counts, sizes = {}, {}
     if all(file.ok for file in files):
         ask = Request(folder, None, None, None, None, seed=0, training=False)
-        counts = {part: entry.load(part, ask).label_counts() for part in ("train", "test")}
-    return DataReport(entry.name, tuple(files), counts)
+        for part in ("train", "test"):
+            split = entry.load(part, ask)
+            counts[part], sizes[part] = split.label_counts(), len(split)
+    return DataReport(entry.name, tuple(files), counts, sizes)

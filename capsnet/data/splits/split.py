@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from capsnet.data.splits.factors import Factors
 from capsnet.errors import UserError
 from capsnet.pictures.reading import BYTE_WHITE, DEEP_WHITE
 from capsnet.tasks import Labels, OneLabel, Task
@@ -20,6 +21,7 @@ class Split:
 
     Images are bytes, or int16 of 15 bits where 8 would lose levels; `white` is the largest value.
     files and groups, where the images are the user's pictures: the file of each, and of whom it is.
+    factors, where the images were made by a rule: what each shows, as numbers.
     """
 
     images: Tensor
@@ -27,6 +29,7 @@ class Split:
     task: Task
     files: tuple[str, ...]
     groups: tuple[str, ...]
+    factors: Factors | None
 
     def __init__(
         self,
@@ -35,6 +38,7 @@ class Split:
         task: Task | Sequence[str],
         files: Sequence[str] = (),
         groups: Sequence[str] = (),
+        factors: Factors | None = None,
     ) -> None:
         task = task if isinstance(task, Task) else OneLabel(tuple(task))
         if images.dtype not in (torch.uint8, torch.int16) or images.ndim != 4:
@@ -51,7 +55,9 @@ class Split:
             "task": task,
             "files": tuple(files),
             "groups": tuple(groups),
+            "factors": factors,
         }
+        assert factors is None or len(factors.values) == len(images)
         for name, value in kept.items():
             object.__setattr__(self, name, value)
 
@@ -71,21 +77,29 @@ class Split:
 
     def to(self, device: torch.device | str) -> "Split":
         """Return the split with its tensors on `device`."""
-        return self._with(self.images.to(device), self.labels.to(device))
+        factors = self.factors.to(device) if self.factors is not None else None
+        images, labels = self.images.to(device), self.labels.to(device)
+        return Split(images, labels, self.task, self.files, self.groups, factors)
 
     def subset(self, indices: Tensor | Sequence[int]) -> "Split":
         """Return the images at `indices` [K], in that order."""
         indices = torch.as_tensor(indices, device=self.labels.device)
         rows = indices.tolist()
         files, groups = (tuple(x[k] for k in rows) if x else () for x in (self.files, self.groups))
-        return Split(self.images[indices], self.labels[indices], self.task, files, groups)
+        factors = self.factors.subset(indices) if self.factors is not None else None
+        images, labels = self.images[indices], self.labels[indices]
+        return Split(images, labels, self.task, files, groups, factors)
 
     def with_channels(self, channels: int) -> "Split":
         """Return grey images in several equal channels."""
-        return self._with(self.images.expand(-1, channels, -1, -1), self.labels)
+        images = self.images.expand(-1, channels, -1, -1)
+        return Split(images, self.labels, self.task, self.files, self.groups, self.factors)
 
-    def _with(self, images: Tensor, labels: Tensor) -> "Split":
-        return Split(images, labels, self.task, self.files, self.groups)
+    def asking_factors(self) -> "Split":
+        """Return the same images, of which the factors are asked in place of the labels."""
+        assert self.factors is not None
+        task, labels = self.factors.asked()
+        return Split(self.images, labels, task, self.files, self.groups, self.factors)
 
     def label_counts(self) -> tuple[int, ...]:
         """Return how many images each class has; nothing where labels are numbers."""
