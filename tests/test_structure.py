@@ -23,7 +23,7 @@ BELOW = {
     "exporting": {"tasks", "pictures", "layers", "models", "data"},
     "bench": {"tasks", "ops", "layers", "models", "data", "training"},
     "figures": {"tasks", "ops", "models", "data", "training"},
-    "experiments": {"tasks", "ops", "layers", "models", "data", "training", "bench", "figures"},
+    "experiments": {"tasks", "measures", "ops", "layers", "models", "data", "training", "bench", "figures"},
     "report": {"tasks", "pictures", "measures", "models", "data", "training"},
     "web": {"tasks", "pictures", "measures", "ops", "models", "data", "prediction"},
     "errors": set(),
