@@ -6,7 +6,7 @@ def __init__(self, width: Size = 8, dropout: Share = 0.5) …; check_values(hint
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
-from annotated_types import Ge, Le, Lt
+from annotated_types import Ge, Gt, Le, Lt
 
 from capsnet.errors import UserError, unknown_name
 
@@ -14,6 +14,7 @@ LARGEST = 1 << 31  # what a size may be
 LARGEST_SETTING = 10**12  # what any number may be
 Size = Annotated[int, Ge(1), Lt(LARGEST)]
 Share = Annotated[float, Ge(0), Lt(1)]
+Part = Annotated[float, Gt(0), Le(1)]
 Iterations = Annotated[int, Ge(1), Le(1000)]
 Positive = Annotated[float, Ge(0), Lt(LARGEST_SETTING)]
 

@@ -3,15 +3,21 @@
 output = CapsNetModern(image_shape=(3, 64, 64), num_classes=5)(images)
 """
 
+from math import ceil
+
+import torch
 from torch import Tensor
 
 from capsnet.layers import ClassCaps, Decoder, PrimaryCaps, Stem
 from capsnet.models.abilities import Placed
 from capsnet.models.capsnet import CapsClassifier
-from capsnet.models.model import conv_size
+from capsnet.models.cycle import as_long_as, move_one, taken
+from capsnet.models.model import Output, Progress, conv_size
 from capsnet.models.registry import register_model
 from capsnet.ops.dynamic import Backend
-from capsnet.options import Iterations, Positive, Size
+from capsnet.ops.losses import weighted_mean
+from capsnet.options import Iterations, Part, Positive, Size
+from capsnet.tasks import Batch
 
 
 @register_model("capsnet_modern", "The paper's capsules on six 3×3 convolutions, for any images.")
@@ -20,6 +26,11 @@ class CapsNetModern(CapsClassifier):
 
     channels: of the stages of the stem (`capsnet.layers.Stem`). decoder=() leaves the decoder out.
     Loss and drawing are those of `CapsNet`.
+
+    Two options, for training, let numbers of a capsule mean something. pose_noise: the standard
+    deviation of what is added to each number before it is drawn. cycle_weight: of what is lost
+    when one number of a capsule is moved by up to cycle_step, drawn and read again, by a share
+    cycle_share of the batch: the margin loss, and the squared distance from the moved capsule.
     """
 
     def __init__(
@@ -37,8 +48,14 @@ class CapsNetModern(CapsClassifier):
         backend: Backend = "auto",
         reconstruction_weight: Positive = 0.0005,
         average_classes: bool = False,
+        pose_noise: Positive = 0.0,
+        cycle_weight: Positive = 0.0,
+        cycle_step: Positive = 0.25,
+        cycle_share: Part = 0.5,
     ) -> None:
         super().__init__(image_shape, num_classes)
+        self.pose_noise, self.cycle_weight = pose_noise, cycle_weight
+        self.cycle_step, self.cycle_share = cycle_step, cycle_share
         self.reconstruction_weight, self.average_classes = reconstruction_weight, average_classes
         self.stem = Stem(image_shape[0], image_shape[1:], channels)
         rows, columns = (conv_size(side, 3, primary_stride) for side in self.stem.size)
@@ -66,3 +83,40 @@ class CapsNetModern(CapsClassifier):
     def primary(self, images: Tensor) -> Tensor:
         """Return the primary capsules u [N, I, D] of images [N, C, H, W]."""
         return self.primary_caps(self.stem(images))
+
+    def loss(self, output: Output, batch: Batch, progress: Progress) -> Tensor:
+        """Return margin loss + reconstruction_weight * SSE + cycle_weight * what a cycle loses."""
+        drawn = output
+        if self.training and self.pose_noise > 0:
+            noise = self.pose_noise * torch.randn_like(output.v)
+            drawn = output._replace(v=output.v + noise)
+        T = self.task.table(batch.labels)
+        loss = self.margin(output.lengths, T, batch.weights, progress)
+        loss = loss + self.reconstruction(drawn, batch)
+        if self.training and self.cycle_weight > 0 and self.decoder is not None:
+            loss = loss + self.cycle_weight * self.cycle(output, T, batch.weights, progress)
+        return loss
+
+    def cycle(
+        self, output: Output, T: Tensor, weights: Tensor | None, progress: Progress
+    ) -> Tensor:
+        """Return what is lost when a labelled capsule is moved, drawn and read again.
+
+        Capsules are moved as they are: what is read may not make them easier to read. The norms
+        see drawings by themselves (`Stem.look`), so that those of real images stay theirs.
+        """
+        n = ceil(self.cycle_share * len(T))
+        v, T = output.v[:n].detach(), T[:n]
+        weights = None if weights is None else weights[:n]
+        which = (T * output.lengths[:n].detach()).argmax(1)
+        pose = taken(v, which)
+        moved = move_one(pose, self.cycle_step)
+        one = torch.nn.functional.one_hot(which, self.num_classes).to(v.dtype)
+        drawn = self.draw(one[:, :, None] * moved[:, None]).to(v.dtype)
+        read = self.class_caps(self.primary_caps(self.stem.look(drawn))).to(v.dtype)
+        lengths = torch.linalg.vector_norm(read, dim=-1)
+        far = (taken(read, which) - as_long_as(moved, pose)).square().sum(1)
+        apart = weighted_mean(far, weights)
+        if self.average_classes:
+            apart = apart / (2 * self.num_classes)
+        return self.margin(lengths, one, weights, progress) + apart
