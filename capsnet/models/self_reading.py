@@ -70,7 +70,9 @@ def moved_drawings(
 
 
 @torch.inference_mode()
-def self_reading(model: Model, images: Tensor, amount: float | Tensor) -> SelfReading:
+def self_reading(
+    model: Model, images: Tensor, amount: float | Tensor, reader: Model | None = None
+) -> SelfReading:
     """Return how often a network reads a drawing of a changed capsule as the class that drew it.
 
     For each image, each of the E numbers of the winning capsule is changed by +amount and by
@@ -80,6 +82,8 @@ def self_reading(model: Model, images: Tensor, amount: float | Tensor) -> SelfRe
         model: One that draws and says one class of an image, in the mode of evaluation.
         images: [N, C, H, W], on its device.
         amount: One for all numbers, or of each class and dimension its own, [J, E].
+        reader: Another model of the same classes that reads the drawings instead. A network could
+            agree with itself on pictures that nobody else takes for the class.
 
     Example:
         >>> model = create_model("capsnet_mnist", pretrained=True).eval()
@@ -93,7 +97,7 @@ def self_reading(model: Model, images: Tensor, amount: float | Tensor) -> SelfRe
     both = torch.as_tensor(amount)[..., None] * torch.tensor([1.0, -1.0])
     same, change = [], []
     for winner, before, drawn in moved_drawings(model, images, both):
-        read = model(drawn.flatten(0, 2)).answers.argmax(1).view(drawn.shape[:3])
+        read = (reader or model)(drawn.flatten(0, 2)).answers.argmax(1).view(drawn.shape[:3])
         same.append((read == winner[:, None, None]).double().mean(2))
         far = (drawn - before[:, None, None]).double().square()
         change.append(far.flatten(3).mean(3).mean(2))
