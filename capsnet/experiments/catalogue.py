@@ -7,6 +7,7 @@ from capsnet.experiments import (
     few_labels,
     multimnist,
     scrambled,
+    self_reading,
     table1,
     tune,
     tune_multimnist,
@@ -23,6 +24,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         scrambled,
         equivariance,
         family_multimnist,
+        self_reading,
         tune,
         tune_multimnist,
     )

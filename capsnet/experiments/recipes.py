@@ -93,6 +93,7 @@ def smoke(config: TrainConfig) -> TrainConfig:
         batch_size=20,
         num_samples=min(60, config.num_samples or 60),
         holdout=min(50, config.holdout or 0),
+        compile=False,  # takes longer than all the rest
         **_DATA[config.data],
     )
 

@@ -53,6 +53,8 @@ def moved_drawings(
     """
     artist = require(model.draws, NO_DECODER)
     S = steps.shape[-1]
+    if len(images) == 0:
+        return
     E = v.shape[2] if v is not None else model(images[:1]).v.shape[2]
     steps = steps.to(images.device)
     for start in range(0, len(images), count := max(1, BATCH // (E * S))):
