@@ -1,4 +1,4 @@
-"""What is usual for a model that draws: how much of a known image its drawing misses.
+"""What is usual for a model that draws: how much a drawing misses, how far each number varies.
 
 reference = measure_reference(model, images); reference.drawing_error
 """
@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 from capsnet.models.model import Model, Output
+from capsnet.models.self_reading import NUM_KNOWN, spreads_of
 from capsnet.tasks import OneLabel
 
 USUAL = 0.95  # the share of known images whose error is usual
-NUM_KNOWN = 64  # images at a time
 NAME = "reference"  # of its place on a card
 
 
@@ -22,6 +22,8 @@ class Reference:
     """What is usual: 95 of 100 known images are drawn with a smaller error, |x - x'|² / |x|²."""
 
     drawing_error: float
+    # [J, E]: standard deviation of each number of each class's capsule; None: it was not measured.
+    spreads: tuple[tuple[float, ...], ...] | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the numbers as plain JSON values."""
@@ -43,6 +45,12 @@ def drawing_errors(model: Model, images: Tensor, output: Output) -> Tensor | Non
 @torch.inference_mode()
 def measure_reference(model: Model, images: Tensor) -> Reference | None:
     """Return what is usual over images [N, C, H, W] that the model knows, on its device."""
-    errors = [drawing_errors(model, part, model(part)) for part in images.split(NUM_KNOWN)]
+    parts = images.split(NUM_KNOWN)
+    outputs = [model(part) for part in parts]
+    errors = [drawing_errors(model, x, y) for x, y in zip(parts, outputs, strict=True)]
     known = [x for x in errors if x is not None]
-    return Reference(float(torch.cat(known).quantile(USUAL))) if known else None
+    if not known:
+        return None
+    spread = spreads_of(torch.cat([output.v for output in outputs]))
+    rows = tuple(tuple(round(x, 4) for x in row) for row in spread.tolist())
+    return Reference(float(torch.cat(known).quantile(USUAL)), rows)

@@ -120,7 +120,12 @@ def spreads(model: Model, images: Tensor) -> Tensor:
     It is taken over those images [N, C, H, W] that the model reads as the class; zero of a class
     with less than two.
     """
-    v = torch.cat([model(part).v for part in images.split(NUM_KNOWN)]).double()
+    return spreads_of(torch.cat([model(part).v for part in images.split(NUM_KNOWN)]))
+
+
+def spreads_of(v: Tensor) -> Tensor:
+    """Return the standard deviation [J, E] of the longest of each image's capsules v [N, J, E]."""
+    v = v.double()
     T = torch.nn.functional.one_hot(
         torch.linalg.vector_norm(v, dim=-1).argmax(1), v.shape[1]
     ).double()

@@ -216,8 +216,14 @@ def net_card(net: Net) -> schema.NetCard:
         has_bias=trace.biased,
         has_decoder=net.draws is not None,
         reads_digits=reads_ink(net.card),
+        spreads=None if net.reference is None else table(net.reference.spreads),
         tells_numbers=isinstance(model.task, Numbers),
     )
+
+
+def table(rows: tuple[tuple[float, ...], ...] | None) -> list[list[float]] | None:
+    """Return rows of numbers as lists."""
+    return None if rows is None else [list(row) for row in rows]
 
 
 @torch.inference_mode()

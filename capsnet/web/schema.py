@@ -97,6 +97,9 @@ class NetCard(BaseModel):
     has_bias: bool = Field(description="whether routing adds a bias to s")
     has_decoder: bool
     reads_digits: bool
+    spreads: list[list[float]] | None = Field(
+        description="[J, E]: standard deviation of each number over known images; null: unknown"
+    )
     tells_numbers: bool = Field(description="whether its answers are numbers and not lengths")
 
 

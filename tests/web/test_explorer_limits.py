@@ -1,5 +1,7 @@
 """How far everything goes is said once, by the server: the page's sliders and links follow it."""
 
+from math import ceil
+
 import pytest
 from fastapi.testclient import TestClient
 from screen import state_of
@@ -69,8 +71,23 @@ def test_sliders_of_overlap_and_tweak(visit, limited):
     for limit in limits["tweaks"]:
         widths.select_option(f"±{limit['high']:g}")
         assert goes(page.get_by_label("Dimension 2", exact=True)) == said(limit)
-    assert widths.locator("option").count() == len(limits["tweaks"])
+    assert widths.locator("option").count() == len(limits["tweaks"]) + 1  # and spreads
     page.close()
+
+
+def test_a_slider_goes_as_far_as_its_number_varies(visit, runs, serving):
+    app = create_app(runs["capsnet"], runs["overlap"], runs["cnn"])
+    with serving(app) as where:
+        info = TestClient(app, base_url="http://127.0.0.1").get("/api/info").json()
+        page = visit("sample=3&which=8&range=0&tweak=9,-9", where=where)
+        page.wait_for_selector(".film-row")
+        for e in (0, 1):
+            far = ceil(250 * info["capsnet"]["spreads"][8][e] - 1e-9) / 100
+            low, high, _ = goes(page.get_by_label(f"Dimension {e + 1}", exact=True))
+            assert high == -low == pytest.approx(min(far, 1))
+        tweak = [float(x) for x in state_of(page)["tweak"].split(",")]
+        assert tweak[0] > 0 > tweak[1] and max(map(abs, tweak)) < 9
+        page.close()
 
 
 def test_the_address_stays_while_nothing_is_known(browser, address):

@@ -54,7 +54,7 @@ function rulesFor({ bends, pieces, place, tweaks, max_number: many }) {
   const numbers = {
     sample: whole(0, many),
     which: whole(-1, many),
-    range: oneOf(tweaks.map((slider) => slider.high)),
+    range: oneOf([...tweaks.map((slider) => slider.high), 0]), // 0: spreads of each dimension
     tweak: between(widest.low, widest.high),
     step: whole(0, many),
     capsule: whole(-1, many),

@@ -12,6 +12,7 @@ import { scene } from "./scene.js";
 import { set, state } from "./state.js";
 
 const STEPS = 11;
+const SPREADS = 2.5; // standard deviations of a dimension, over images of the class
 export const title = "Tweak";
 export const lead =
   "A class capsule is a vector. Change one of its numbers and see what that number stands for.";
@@ -28,7 +29,7 @@ export function enter(panel, signal) {
       h("p", {}, "This model was trained without a decoder, so there is nothing to draw with."),
     );
   }
-  set({ tweak: within(state.range) });
+  set({ tweak: within() });
   let rows = /** @type {ReturnType<typeof filmRow>[]} */ ([]);
   let pause = 0;
   const films = h("div", { class: "films" });
@@ -37,9 +38,14 @@ export function enter(panel, signal) {
   const width = h(
     "select",
     { "aria-label": "Range of the sliders", onchange: () => changeRange(Number(width.value)) },
-    scene.info.limits.tweaks.map(({ high }) =>
-      h("option", { value: high, selected: high === state.range }, `±${high}`),
-    ),
+    [
+      ...scene.info.limits.tweaks.map(({ high }) =>
+        h("option", { value: high, selected: high === state.range }, `±${high}`),
+      ),
+      ...(scene.card.spreads
+        ? [h("option", { value: 0, selected: state.range === 0 }, `±${SPREADS} spreads`)]
+        : []),
+    ],
   );
   panel.replaceChildren(
     h(
@@ -47,7 +53,15 @@ export function enter(panel, signal) {
       { class: "panel-head sticky" },
       miniature("reconstruction"),
       heading,
-      h("label", { "data-tip": "How far a slider goes; the paper uses ±0.25" }, "range ", width),
+      h(
+        "label",
+        {
+          "data-tip":
+            "How far a slider goes; the paper uses ±0.25. A spread is a standard deviation.",
+        },
+        "range ",
+        width,
+      ),
       h("button", { type: "button", onclick: () => change([]) }, "Reset"),
       h("button", { type: "button", onclick: randomise }, "Randomise"),
       h(
@@ -102,21 +116,22 @@ export function enter(panel, signal) {
   }
 
   function randomise() {
-    const random = () => Number(((Math.random() * 2 - 1) * state.range).toFixed(2));
+    /** @type {(_: unknown, e: number) => number} */
+    const random = (_, e) => Number(((Math.random() * 2 - 1) * reach(e)).toFixed(2));
     change(Array.from({ length: scene.card.class_dim }, random));
   }
 
   /** @param {number} range */
   function changeRange(range) {
     set({ range });
-    change(within(range));
+    change(within());
   }
 
   const refreshFilms = latest(async () => {
     if (signal.aborted) return;
     const { pose, which, card } = scene;
     const pictures = pose.flatMap((x, e) =>
-      steps().map((s) => [{ which, v: pose.with(e, x - (state.tweak[e] ?? 0) + s) }]),
+      steps(e).map((s) => [{ which, v: pose.with(e, x - (state.tweak[e] ?? 0) + s) }]),
     );
     const perRequest = STEPS * Math.floor(scene.info.limits.max_pictures / STEPS);
     for (let start = 0; start < pictures.length; start += perRequest) {
@@ -133,17 +148,25 @@ export function enter(panel, signal) {
   rebuild();
 }
 
-/** The slider of the range that is chosen. */
-function chosen() {
+/** The slider of a dimension, in the range that is chosen. @param {number} e */
+function chosen(e) {
   const { tweaks } = scene.info.limits;
+  const spread = scene.card.spreads?.[scene.which]?.[e];
+  if (state.range === 0 && spread) {
+    const high = Math.min(tweaks[tweaks.length - 1].high, Math.ceil(SPREADS * spread * 100) / 100);
+    return { low: -high, high, step: 0.01 };
+  }
   return tweaks.find((slider) => slider.high === state.range) ?? tweaks[0];
 }
 
-/** @param {number} range */
-const within = (range) => state.tweak.map((x) => Math.min(range, Math.max(-range, x)));
+/** @param {number} e */
+const reach = (e) => chosen(e).high;
 
-const steps = () =>
-  Array.from({ length: STEPS }, (_, n) => ((2 * n) / (STEPS - 1) - 1) * state.range);
+const within = () => state.tweak.map((x, e) => Math.min(reach(e), Math.max(-reach(e), x)));
+
+/** @param {number} e */
+const steps = (e) =>
+  Array.from({ length: STEPS }, (_, n) => ((2 * n) / (STEPS - 1) - 1) * reach(e));
 
 /**
  * A dimension: its name, a film of pictures under a slider that frames one of them, its value.
@@ -183,7 +206,7 @@ function filmRow(e, onMove, onDone) {
     if (pressedAt === null || Math.abs(event.clientX - pressedAt) > 3) return;
     const box = slider.getBoundingClientRect();
     const n = Math.floor(((event.clientX - box.left) / box.width) * STEPS);
-    slider.value = steps()[Math.min(STEPS - 1, Math.max(0, n))].toFixed(2);
+    slider.value = steps(e)[Math.min(STEPS - 1, Math.max(0, n))].toFixed(2);
     move();
     onDone();
   });
@@ -197,7 +220,7 @@ function filmRow(e, onMove, onDone) {
       output,
     ),
     show() {
-      const { low, high, step } = chosen();
+      const { low, high, step } = chosen(e);
       Object.assign(slider, { min: low, max: high, step });
       slider.value = String(state.tweak[e] ?? 0);
       output.textContent = signed(slider.valueAsNumber);

@@ -32,7 +32,7 @@ export interface NetCard {
   image_shape: [number, number, number];
   classes: string[];
   grid: [number, number, number];
-  field: [number, number];
+  field: [number, number, number];
   primary_dim: number;
   class_dim: number;
   num_iters: number;
@@ -40,6 +40,7 @@ export interface NetCard {
   has_bias: boolean;
   has_decoder: boolean;
   reads_digits: boolean;
+  spreads: number[][] | null;
   tells_numbers: boolean;
 }
 
