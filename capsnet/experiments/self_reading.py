@@ -26,11 +26,11 @@ from capsnet.training.config import TrainConfig
 
 NAME = "self-reading"
 EPOCHS = 40
-AMOUNTS = (0.05, 0.15, 0.25)
+AMOUNTS = (0.0, 0.05, 0.15, 0.25)
 SPREADS = 2.5  # standard deviations of each number
 NUM_IMAGES = 500  # of the test set
 NUM_KNOWN = 5_000  # training images whose spread is taken
-FEW = 20  # images of a try-out
+FEW = 10  # images of a try-out
 READER = "cnn_small"
 SHOWN = 20  # test images of each class whose strokes are measured
 STEPS = torch.tensor([-2.0, -1.0, 1.0, 2.0])  # spreads
@@ -145,11 +145,12 @@ def table(results: Results) -> str:
     """Return errors, how drawings are read, how much they change, and what numbers tell."""
     rows = current(results[NAME])
     keys = {f"same_percent_at_{round(100 * x):02d}": 1 for x in AMOUNTS}
-    keys |= {"reader_percent_at_25": 1, "change_at_25": 3, "spread": 3}
+    keys |= {"reader_percent_at_00": 1, "reader_percent_at_25": 1, "change_at_25": 3, "spread": 3}
     header = (
         "loss",
         "test error %",
         *(f"read as drawn at ±{x:g}, %" for x in AMOUNTS),
+        "by a CNN at ±0, %",
         "by a CNN at ±0.25, %",
         "change at ±0.25",
         "spread",
