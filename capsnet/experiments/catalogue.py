@@ -3,6 +3,7 @@
 from capsnet.experiments import (
     affine,
     equivariance,
+    family,
     family_multimnist,
     few_labels,
     multimnist,
@@ -14,16 +15,17 @@ from capsnet.experiments import (
 from capsnet.experiments.runner.experiment import Experiment
 
 EXPERIMENTS: dict[str, Experiment] = {
-    module.EXPERIMENT.name: module.EXPERIMENT
-    for module in (
-        table1,
-        multimnist,
-        affine,
-        few_labels,
-        scrambled,
-        equivariance,
-        family_multimnist,
-        tune,
-        tune_multimnist,
+    experiment.name: experiment
+    for experiment in (
+        table1.EXPERIMENT,
+        multimnist.EXPERIMENT,
+        affine.EXPERIMENT,
+        few_labels.EXPERIMENT,
+        scrambled.EXPERIMENT,
+        equivariance.EXPERIMENT,
+        family_multimnist.EXPERIMENT,
+        *family.EXPERIMENTS,
+        tune.EXPERIMENT,
+        tune_multimnist.EXPERIMENT,
     )
 }

@@ -175,7 +175,7 @@ def runs_table(experiment: Experiment, records: list[Record]) -> str:
 
 def digest(shown: object, draw: Callable[..., Figure]) -> str:
     """Return a digest of what a plot shows and of the function that draws it."""
-    text = json.dumps(shown, sort_keys=True) + inspect.getsource(draw)
+    text = json.dumps(shown, sort_keys=True) + inspect.getsource(getattr(draw, "func", draw))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
