@@ -36,15 +36,15 @@ def bench_heads(
     tell = counted(len(batches) * len(HEADS), progress)
     rows = []
     for batch in batches:
-        times = {}
+        times, counts = {}, {}
         for name in HEADS:
             tell(f"{name}, batch {batch}")
-            run, parameters = step_of(name, batch, device, compiled=cuda)
+            run, counts[name] = step_of(name, batch, device, compiled=cuda)
             times[name] = measure(run, device, repeats=30 if cuda else 7)
-            row = {"head": name, "batch": batch, "parameters": parameters}
-            rows.append({**row, "step": times[name].to_json()})
-        for row in rows[-len(HEADS) :]:
-            row["times dynamic's"] = times[row["head"]].median_ms / times[BASE].median_ms
+        for name, time in times.items():
+            row = {"head": name, "batch": batch, "parameters": counts[name]}
+            ratio = time.median_ms / times[BASE].median_ms
+            rows.append({**row, "step": time.to_json(), "times dynamic's": ratio})
     return {"bench": "heads", "rows": rows}
 
 
