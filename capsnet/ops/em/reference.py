@@ -18,7 +18,7 @@ from capsnet.ops.windows import Share
 
 LEAST_VARIANCE = 5e-4  # keeps a parent with one child from shrinking to a point
 LEAST_SUM = 1e-6  # of the parts that a parent gets: one that gets nothing has the pose zero
-LARGEST_VOTE = 1e10  # its square, divided by the square of the least variance, is still a number
+LARGEST_VOTE = 1e6  # its square, divided by all that is least, is still a number
 
 
 class State(NamedTuple):
