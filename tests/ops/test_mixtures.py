@@ -9,6 +9,7 @@ from capsnet.errors import UserError
 from capsnet.ops import Windows, em_routing, em_routing_trace, vb_routing, vb_routing_trace
 from capsnet.ops.dynamic import dynamic_routing_votes
 from capsnet.ops.dynamic.placed import dynamic_routing_places, dynamic_routing_places_trace
+from capsnet.ops.vb.digamma import digamma_series
 
 ROUTINGS = {"em": (em_routing, em_routing_trace), "vb": (vb_routing, vb_routing_trace)}
 both = pytest.mark.parametrize("name", list(ROUTINGS))
@@ -255,3 +256,10 @@ def test_mistakes_are_sentences(name):
         route(u_hat, a, beta_u, beta_a[1:])
     with pytest.raises(UserError, match="floating-point"):
         route(u_hat.long(), a, beta_u, beta_a)
+
+
+def test_digamma_that_can_be_exported_is_that_of_torch():
+    x = torch.cat([torch.linspace(1, 30, 200), torch.tensor([1e3, 1e6])]).double().requires_grad_()
+    torch.testing.assert_close(digamma_series(x), torch.digamma(x), rtol=1e-12, atol=1e-12)
+    slopes = [torch.autograd.grad(f(x).sum(), x)[0] for f in (digamma_series, torch.digamma)]
+    torch.testing.assert_close(*slopes, rtol=1e-8, atol=1e-8)  # torch's own is no better

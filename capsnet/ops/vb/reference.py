@@ -16,6 +16,7 @@ from torch import Tensor
 from capsnet.ops.em.reference import LARGEST_VOTE, LEAST_SUM
 from capsnet.ops.recompute import recomputed, wide
 from capsnet.ops.trace import RoutingTrace
+from capsnet.ops.vb.digamma import digamma
 from capsnet.ops.windows import Share
 
 Finish = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]  # m, logits of a -> v, a
@@ -51,9 +52,9 @@ def expected_logs(state: State) -> tuple[Tensor, Tensor]:
     """
     E = state.m.shape[-1]
     alpha = 1 + state.R
-    log_pi = torch.digamma(alpha) - torch.digamma(alpha.sum(dim=-1, keepdim=True))
+    log_pi = digamma(alpha) - digamma(alpha.sum(dim=-1, keepdim=True))
     d = torch.arange(E, device=alpha.device, dtype=alpha.dtype)
-    degrees = torch.digamma((E + alpha.unsqueeze(-1) - d) / 2).sum(dim=-1)
+    degrees = digamma((E + alpha.unsqueeze(-1) - d) / 2).sum(dim=-1)
     return log_pi, degrees + E * log(2) - state.log_psi.sum(dim=-1)
 
 
