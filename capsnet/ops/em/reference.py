@@ -2,7 +2,7 @@
 
 Each upper capsule is a Gaussian with a diagonal covariance; each lower one is a point for each.
 
-state = first_state(u_hat, a, beta_u, beta_a, share, lam); v, log_a = state.mu, state.log_a
+v, a = route_reference(u_hat, a, beta_u, beta_a, 3, 1.0, over_parents)
 """
 
 from math import log, pi
@@ -14,6 +14,7 @@ from torch import Tensor
 
 from capsnet.ops.recompute import recomputed, wide
 from capsnet.ops.trace import RoutingTrace
+from capsnet.ops.votes import stacked_trace, undecided
 from capsnet.ops.windows import Share
 
 LEAST_VARIANCE = 5e-4  # keeps a parent with one child from shrinking to a point
@@ -54,7 +55,7 @@ def m_step(
     rho_ij = c_ij a_i; mu_j = sum_i rho V / sum_i rho; sigma^2_j = sum_i rho (V - mu)^2 / sum_i rho
     cost_j = sum_h (beta_u + log sigma^h) R_j;  a_j = sigmoid(lam (beta_a - cost_j))
 
-    R_j is sum_i rho, in units of what j would get `even`ly, [P, J]: of all children, none decided.
+    R_j is sum_i rho in units of `even` [1, P, J], what j gets of children all there and undecided.
     """
     rho = c * a.unsqueeze(-1)
     total = rho.sum(dim=2)
@@ -66,33 +67,30 @@ def m_step(
     return State(mu, log_variance, F.logsigmoid(lam * (beta_a - cost)))
 
 
-def even_parts(u_hat: Tensor, share: Share) -> Tensor:
-    """Return what each parent gets if no child has decided and all are there, [1, P, J]."""
-    logits = u_hat.new_zeros(1, *u_hat.shape[1:4], dtype=torch.float32).to(wide(u_hat[:0]).dtype)
-    return share(logits).sum(dim=2)
-
-
 def iterate(
     u_hat: Tensor,
     a: Tensor,
     beta_u: Tensor,
     beta_a: Tensor,
     before: State | None,
+    start: Tensor,
     share: Share,
     lam: float,
 ) -> State:
     """Return the state after one iteration: an E-step, but in the first one, and an M-step."""
-    return m_step(*_shared_out(u_hat, a, before, share)[:4], beta_u, beta_a, lam)
+    u_hat, a, _, c = shared_out(u_hat, a, before, start, share)
+    return m_step(u_hat, a, c, start.sum(dim=2), beta_u, beta_a, lam)
 
 
-def _shared_out(
-    u_hat: Tensor, a: Tensor, before: State | None, share: Share
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Return votes and activations in full precision, couplings, even parts and logits."""
-    even = even_parts(u_hat, share)
+def shared_out(
+    u_hat: Tensor, a: Tensor, before: State | None, start: Tensor, share: Share
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Return votes and activations in full precision, logits and couplings."""
     u_hat, a = F.hardtanh(wide(u_hat), -LARGEST_VOTE, LARGEST_VOTE), wide(a)
-    logits = u_hat.new_zeros(u_hat.shape[:4]) if before is None else e_step(u_hat, before)
-    return u_hat, a, share(logits), even, logits
+    if before is None:
+        return u_hat, a, torch.zeros_like(start), start
+    logits = e_step(u_hat, before)
+    return u_hat, a, logits, share(logits)
 
 
 def route_reference(
@@ -105,10 +103,10 @@ def route_reference(
     share: Share,
 ) -> tuple[Tensor, Tensor]:
     """Return the poses [N, P, J, E] and activations [N, P, J] of the last M-step."""
-    state = None
+    state, start = None, undecided(u_hat, share)
     for t in range(num_iters):
         lam_t = inverse_temperature(t, lam)
-        state = recomputed(iterate, u_hat, a, beta_u, beta_a, state, share, lam_t)
+        state = recomputed(iterate, u_hat, a, beta_u, beta_a, state, start, share, lam_t)
     assert state is not None
     return state.mu, state.log_a.exp()
 
@@ -123,10 +121,10 @@ def trace_reference(
     share: Share,
 ) -> RoutingTrace:
     """Return everything that `route_reference` computes on its way; places count as samples."""
-    state, steps = None, []
+    state, start, steps = None, undecided(u_hat, share), []
     for t in range(num_iters):
-        votes, a_lower, c, even, logits = _shared_out(u_hat, a, state, share)
-        state = m_step(votes, a_lower, c, even, beta_u, beta_a, inverse_temperature(t, lam))
-        steps.append((logits, c, state.mu, state.mu, state.log_a.exp()))
-    b, c, s, v, a_upper = (torch.stack(x).flatten(1, 2) for x in zip(*steps, strict=True))
-    return RoutingTrace(u_hat.flatten(0, 1), b, c, s, v, a_upper)
+        votes, a_lower, b, c = shared_out(u_hat, a, state, start, share)
+        lam_t = inverse_temperature(t, lam)
+        state = m_step(votes, a_lower, c, start.sum(dim=2), beta_u, beta_a, lam_t)
+        steps.append((b, c, state.mu, state.mu, state.log_a.exp()))
+    return stacked_trace(u_hat, steps)

@@ -17,6 +17,7 @@ from capsnet.ops.em.reference import LARGEST_VOTE, LEAST_SUM
 from capsnet.ops.recompute import recomputed, wide
 from capsnet.ops.trace import RoutingTrace
 from capsnet.ops.vb.digamma import digamma
+from capsnet.ops.votes import stacked_trace, undecided
 from capsnet.ops.windows import Share
 
 Finish = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]  # m, logits of a -> v, a
@@ -82,19 +83,21 @@ def evidence(state: State, beta_u: Tensor, beta_a: Tensor) -> Tensor:
     return beta_a - (log_pi.exp() * H + beta_u)
 
 
-def iterate(u_hat: Tensor, a: Tensor, before: State | None, share: Share) -> State:
+def iterate(u_hat: Tensor, a: Tensor, before: State | None, start: Tensor, share: Share) -> State:
     """Return the posteriors after one iteration."""
-    u_hat, a, c, _ = _shared_out(u_hat, a, before, share)
+    u_hat, a, _, c = shared_out(u_hat, a, before, start, share)
     return update_parents(u_hat, a, c)
 
 
-def _shared_out(
-    u_hat: Tensor, a: Tensor, before: State | None, share: Share
+def shared_out(
+    u_hat: Tensor, a: Tensor, before: State | None, start: Tensor, share: Share
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Return votes and activations in full precision, couplings and logits."""
+    """Return votes and activations in full precision, logits and couplings."""
     u_hat, a = F.hardtanh(wide(u_hat), -LARGEST_VOTE, LARGEST_VOTE), wide(a)
-    logits = u_hat.new_zeros(u_hat.shape[:4]) if before is None else logits_of(u_hat, before)
-    return u_hat, a, share(logits), logits
+    if before is None:
+        return u_hat, a, torch.zeros_like(start), start
+    logits = logits_of(u_hat, before)
+    return u_hat, a, logits, share(logits)
 
 
 def route_reference(
@@ -107,9 +110,9 @@ def route_reference(
     finish: Finish,
 ) -> tuple[Tensor, Tensor]:
     """Return the parents [N, P, J, E] and their activations [N, P, J], as `finish` makes them."""
-    state = None
+    state, start = None, undecided(u_hat, share)
     for _ in range(num_iters):
-        state = recomputed(iterate, u_hat, a, state, share)
+        state = recomputed(iterate, u_hat, a, state, start, share)
     assert state is not None
     return finish(state.m, evidence(state, beta_u, beta_a))
 
@@ -124,10 +127,9 @@ def trace_reference(
     finish: Finish,
 ) -> RoutingTrace:
     """Return everything that `route_reference` computes on its way; places count as samples."""
-    state, steps = None, []
+    state, start, steps = None, undecided(u_hat, share), []
     for _ in range(num_iters):
-        votes, a_lower, c, logits = _shared_out(u_hat, a, state, share)
+        votes, a_lower, b, c = shared_out(u_hat, a, state, start, share)
         state = update_parents(votes, a_lower, c)
-        steps.append((logits, c, state.m, *finish(state.m, evidence(state, beta_u, beta_a))))
-    b, c, s, v, a_upper = (torch.stack(x).flatten(1, 2) for x in zip(*steps, strict=True))
-    return RoutingTrace(u_hat.flatten(0, 1), b, c, s, v, a_upper)
+        steps.append((b, c, state.m, *finish(state.m, evidence(state, beta_u, beta_a))))
+    return stacked_trace(u_hat, steps)
