@@ -263,3 +263,20 @@ def test_digamma_that_can_be_exported_is_that_of_torch():
     torch.testing.assert_close(digamma_series(x), torch.digamma(x), rtol=1e-12, atol=1e-12)
     slopes = [torch.autograd.grad(f(x).sum(), x)[0] for f in (digamma_series, torch.digamma)]
     torch.testing.assert_close(*slopes, rtol=1e-8, atol=1e-8)  # torch's own is no better
+
+
+@pytest.mark.parametrize("empty", range(5))
+@pytest.mark.parametrize("name", ["em", "vb", "dynamic"])
+def test_sizes_of_zero(name, empty):
+    sizes = [2, 3, 4, 2, 3]
+    sizes[empty] = 0
+    N, P, _, J, E = sizes
+    u_hat, a, *betas = inputs(*sizes)
+    u_hat.requires_grad_()
+    if name == "dynamic":
+        v, a_upper = dynamic_routing_places(u_hat)
+    else:
+        v, a_upper = ROUTINGS[name][0](u_hat, a, *betas)
+    (v.sum() + a_upper.sum()).backward()
+    assert v.shape == (N, P, J, E) and a_upper.shape == (N, P, J)
+    assert v.isfinite().all() and a_upper.isfinite().all() and u_hat.grad.shape == u_hat.shape

@@ -34,7 +34,7 @@ def dynamic_routing_places(
         >>> v.shape, a.shape
         (torch.Size([2, 4, 10, 16]), torch.Size([2, 4, 10]))
     """
-    check_votes(u_hat, u_hat[..., 0, 0], num_iters)
+    check_votes(u_hat, None, num_iters)
     with torch.autocast(u_hat.device.type, enabled=False):
         A, v = None, None  # b is linear in the votes: A, the sum of v so far, is the whole state
         start = undecided(u_hat, share)
@@ -49,7 +49,7 @@ def dynamic_routing_places_trace(
     u_hat: Tensor, num_iters: int = 3, *, share: Share = over_parents
 ) -> RoutingTrace:
     """Return what `dynamic_routing_places` computes on its way; each place is a sample."""
-    check_votes(u_hat, u_hat[..., 0, 0], num_iters)
+    check_votes(u_hat, None, num_iters)
     with torch.autocast(u_hat.device.type, enabled=False):
         votes, A, start, steps = wide(u_hat), None, undecided(u_hat, share), []
         for _ in range(num_iters):

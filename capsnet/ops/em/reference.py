@@ -63,7 +63,7 @@ def m_step(
     mu = torch.einsum("npij,npije->npje", weights, u_hat)
     variance = torch.einsum("npij,npije->npje", weights, (u_hat - mu.unsqueeze(2)).square())
     log_variance = (variance + LEAST_VARIANCE).log()
-    cost = (beta_u.unsqueeze(-1) + 0.5 * log_variance).sum(dim=-1) * (total / even)
+    cost = (beta_u.unsqueeze(-1) + 0.5 * log_variance).sum(dim=-1) * (total / (even + LEAST_SUM))
     return State(mu, log_variance, F.logsigmoid(lam * (beta_a - cost)))
 
 
