@@ -280,3 +280,30 @@ def test_sizes_of_zero(name, empty):
     (v.sum() + a_upper.sum()).backward()
     assert v.shape == (N, P, J, E) and a_upper.shape == (N, P, J)
     assert v.isfinite().all() and a_upper.isfinite().all() and u_hat.grad.shape == u_hat.shape
+
+
+@both
+def test_gradient_by_hand_is_that_of_the_reference(name):
+    windows = Windows((3, 4), 2, 1)
+    results = []
+    for gradient in ("by hand", "by torch"):
+        u_hat, a, *betas = (x.requires_grad_() for x in inputs(2, 6, 8, 3, 4))
+        # Votes that depend on activations too, so that a gradient counted twice would show.
+        votes = u_hat * a[..., None, None]
+        v, a_upper = ROUTINGS[name][0](votes, a, *betas, share=windows.share)
+        loss = v.square().sum() + a_upper.sum()
+        leaves = (u_hat, a, *betas)
+        first = torch.autograd.grad(loss, leaves, create_graph=gradient == "by torch")
+        results.append(first)
+    for x, y in zip(*results, strict=True):
+        torch.testing.assert_close(x, y)
+    assert first[0].requires_grad  # and it can be differentiated again
+    second = torch.autograd.grad(first[0].square().sum(), leaves, allow_unused=True)
+    assert all(x.isfinite().all() for x in second if x is not None)
+
+
+@both
+def test_gradient_of_the_gradient_is_exact(name):
+    leaves = [x.requires_grad_() for x in inputs(1, 1, 3, 2, 2)]
+    route = lambda *x: ROUTINGS[name][0](*x, 2)  # noqa: E731
+    assert torch.autograd.gradgradcheck(route, leaves, atol=1e-4)

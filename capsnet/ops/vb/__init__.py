@@ -10,7 +10,7 @@ from torch import Tensor
 
 from capsnet.ops.em import check_betas
 from capsnet.ops.trace import RoutingTrace
-from capsnet.ops.vb.reference import Finish, route_reference, trace_reference
+from capsnet.ops.vb.reference import Finish, route, trace
 from capsnet.ops.votes import check_votes
 from capsnet.ops.windows import Share, over_parents
 
@@ -59,7 +59,7 @@ def vb_routing(
     check_votes(u_hat, a, num_iters)
     check_betas(u_hat, beta_u, beta_a)
     with torch.autocast(u_hat.device.type, enabled=False):
-        return route_reference(u_hat, a, beta_u, beta_a, num_iters, share, finish)
+        return route(u_hat, a, beta_u, beta_a, num_iters, share, finish)
 
 
 def vb_routing_trace(
@@ -84,4 +84,4 @@ def vb_routing_trace(
     check_votes(u_hat, a, num_iters)
     check_betas(u_hat, beta_u, beta_a)
     with torch.autocast(u_hat.device.type, enabled=False):
-        return trace_reference(u_hat, a, beta_u, beta_a, num_iters, share, finish)
+        return trace(u_hat, a, beta_u, beta_a, num_iters, share, finish)
