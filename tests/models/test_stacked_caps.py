@@ -37,14 +37,14 @@ def test_activations_start_neither_on_nor_off(name, kind, sizes):
 @pytest.mark.parametrize("name", NAMES)
 def test_one_batch_can_be_learned(name):
     torch.manual_seed(0)
-    model, batch = create_model(name, **SMALL), digits(20)
+    model, batch = create_model(name, A=16, B=3, C=4, D=4), digits(20)
     optimizer = torch.optim.Adam(model.parameters(), 5e-3)
-    for _ in range(25):
-        loss, misses = answer_and_loss(model, batch, Progress.at(0, 25))
+    for _ in range(22):
+        loss, misses = answer_and_loss(model, batch, Progress.at(0, 22))
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-    assert int(misses.sum()) <= 2
+    assert int(misses.sum()) <= 3  # of 20; none when this was written
 
 
 def test_margin_grows_over_the_run():
