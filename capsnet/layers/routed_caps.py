@@ -11,6 +11,7 @@ from capsnet.layers.capsules import Capsules
 from capsnet.layers.routings import Routing
 from capsnet.ops import RoutingTrace
 from capsnet.ops.dynamic.reference import transform
+from capsnet.ops.recompute import full_precision
 
 
 class RoutedCaps(nn.Module):
@@ -54,7 +55,7 @@ class RoutedCaps(nn.Module):
 
     def with_length(self, pose: Tensor, a: Tensor) -> Tensor:
         """Return vectors in the direction of poses [..., J, E], as long as activations [..., J]."""
-        with torch.autocast(pose.device.type, enabled=False):
+        with full_precision(pose):
             pose = pose.to(self.W.dtype)
             if self.readout is not None:
                 a = torch.sigmoid(self.readout(pose)).squeeze(-1)
