@@ -63,6 +63,9 @@ class CapsNetModern(CapsClassifier):
     ) -> None:
         super().__init__(image_shape, num_classes)
         self.reconstruction_weight, self.average_classes = reconstruction_weight, average_classes
+        convs = {"channels": channels, "conv_channels": primary_types * primary_dim}
+        rest = {"conv_stride": primary_stride, "class_dim": class_dim}
+        self.beside = ("cnn_modern", tuple(f"{k}={x}" for k, x in {**convs, **rest}.items()))
         self.stem = Stem(image_shape[0], image_shape[1:], channels)
         rows, columns = (conv_size(side, 3, primary_stride) for side in self.stem.size)
         self.grid = (rows, columns, primary_types)
