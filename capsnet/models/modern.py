@@ -37,7 +37,8 @@ RoutingName = Literal["dynamic", "em", "vb", "self", "ida", "attention"]
 class CapsNetModern(CapsClassifier):
     """The paper's capsules, routing, loss and decoder on a stem of 3×3 convolutions with norms.
 
-    channels: of the stages of the stem (`capsnet.layers.Stem`). decoder=() leaves the decoder out.
+    channels: of the stages of the stem (`capsnet.layers.Stem`). decoder: sizes of its dense layers,
+    "conv" for convolutions (large images), () for none.
     routing: what routes the votes of the primary capsules, which are the same for all: the paper's
     "dynamic", "em", variational Bayes ("vb"), "self"-routing, inverted dot-product attention
     ("ida") or self-"attention" (docs/routings). num_iters: 3 where it is left out, 2 for "ida";
@@ -57,7 +58,7 @@ class CapsNetModern(CapsClassifier):
         class_dim: Size = 16,
         routing: RoutingName = "dynamic",
         num_iters: Iterations | None = None,
-        decoder: tuple[Size, ...] = (256, 512),
+        decoder: tuple[Size, ...] | Literal["conv"] = (256, 512),
         reconstruction_weight: Positive = 0.0005,
         average_classes: bool = False,
     ) -> None:
