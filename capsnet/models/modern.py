@@ -3,6 +3,7 @@
 output = CapsNetModern(image_shape=(3, 64, 64), num_classes=5)(images)
 """
 
+from math import prod
 from typing import Literal
 
 from torch import Tensor
@@ -23,6 +24,7 @@ from capsnet.models.model import conv_size
 from capsnet.models.registry import register_model
 from capsnet.options import Iterations, Positive, Size
 
+MOST_DENSE = 4096  # numbers of an image that a dense layer draws
 RoutingName = Literal["dynamic", "em", "vb", "self", "ida", "attention"]
 
 
@@ -32,13 +34,13 @@ RoutingName = Literal["dynamic", "em", "vb", "self", "ida", "attention"]
     "A small capsnet_modern that trains on a CPU.",
     channels=(16, 32, 64),
     primary_types=16,
-    decoder=(128, 256),
 )
 class CapsNetModern(CapsClassifier):
     """The paper's capsules, routing, loss and decoder on a stem of 3×3 convolutions with norms.
 
-    channels: of the stages of the stem (`capsnet.layers.Stem`). decoder: sizes of its dense layers,
-    "conv" for convolutions (large images), () for none.
+    channels: of the stages of the stem (`capsnet.layers.Stem`). decoder: the sizes of its dense
+    layers, () for none, or "conv", whose size does not grow with the images'; if left out, F and
+    2 F of F primary channels, and "conv" for images of more than 4,096 numbers.
     routing: what routes the votes of the primary capsules, which are the same for all: the paper's
     "dynamic", "em", variational Bayes ("vb"), "self"-routing, inverted dot-product attention
     ("ida") or self-"attention" (docs/routings). num_iters: 3 where it is left out, 2 for "ida";
@@ -58,7 +60,7 @@ class CapsNetModern(CapsClassifier):
         class_dim: Size = 16,
         routing: RoutingName = "dynamic",
         num_iters: Iterations | None = None,
-        decoder: tuple[Size, ...] | Literal["conv"] = (256, 512),
+        decoder: tuple[Size, ...] | Literal["conv"] | None = None,
         reconstruction_weight: Positive = 0.0005,
         average_classes: bool = False,
     ) -> None:
@@ -77,6 +79,9 @@ class CapsNetModern(CapsClassifier):
         )
         sizes = (rows * columns * primary_types, primary_dim, num_classes, class_dim)
         self.class_caps = class_layer(routing, num_iters, *sizes)
+        if decoder is None:
+            F = primary_types * primary_dim
+            decoder = (F, 2 * F) if prod(image_shape) <= MOST_DENSE else "conv"
         self.decoder = Decoder(num_classes, class_dim, image_shape, decoder) if decoder else None
 
     @property

@@ -108,3 +108,27 @@ def test_cnn_head_answers_as_its_task_asks():
     T = torch.zeros(3, 10).scatter_(1, labels, 1)
     expected = -(T * output.answers.log() + (1 - T) * (1 - output.answers).log()).sum(1).mean()
     torch.testing.assert_close(model.loss(output, Batch(images, labels), None), expected)
+
+
+def test_large_images_are_drawn_by_convolutions():
+    counts = []
+    for side in (28, 64, 65, 224):
+        with torch.device("meta"):
+            model = create_model("capsnet_modern_small", image_shape=(1, side, side))
+        counts.append(sum(p.numel() for p in model.decoder.parameters()))
+    assert counts[1] > 2 * counts[0] and max(counts[2:]) < counts[0]
+
+
+@pytest.mark.parametrize("shape", [(1, 28, 28), (3, 45, 30)])
+def test_decoder_of_convolutions_draws_as_the_dense_one_is_asked(shape):
+    torch.manual_seed(0)
+    options = {"channels": (4, 8), "primary_types": 3, "decoder": "conv"}
+    model = create_model("capsnet_modern", image_shape=shape, **options).eval()
+    v = model(torch.rand(3, *shape)).v
+    which = torch.tensor([[1, 2], [3, 4], [5, 6]])
+    pictures = model.reconstruct(v, which)
+    assert pictures.shape == (3, 2, *shape)
+    torch.testing.assert_close(pictures[:, 1], model.reconstruct(v, which[:, 1]))
+    alone = torch.zeros_like(v)
+    alone[torch.arange(3), which[:, 0]] = v[torch.arange(3), which[:, 0]]
+    torch.testing.assert_close(model.draw(alone), pictures[:, 0])
