@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from capsnet.bench.heads import bench_heads
 from capsnet.bench.routing import bench_routing, check
 from capsnet.bench.step import bench_epoch, bench_inference, bench_step
 from capsnet.bench.timing import Shown
@@ -58,6 +59,8 @@ def run_bench(
         result = bench_step(batches, device, peer, progress)
     elif kind == "epoch":
         result = bench_epoch(batches, device, data or "digits", data_folder)
+    elif kind == "heads":
+        result = bench_heads(batches, device, progress)
     else:
         result = bench_inference(batches, device, progress)
     return {**where(device), "error_over_reference": errors, **result}

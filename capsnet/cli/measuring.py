@@ -12,7 +12,7 @@ from capsnet.errors import UserError
 
 
 def bench(
-    kind: Positional[Literal["routing", "step", "epoch", "inference"]],
+    kind: Positional[Literal["routing", "step", "heads", "epoch", "inference"]],
     batch: tuple[int, ...] = (),
     capsules: tuple[int, ...] = (),
     dtype: Literal["fp32", "bf16", "fp16"] | None = None,
@@ -26,12 +26,13 @@ def bench(
     commit: str | None = None,
     json: bool = False,
 ) -> int:
-    """Measure speed and memory of the paper's CapsNet, after checking that routing is right.
+    """Measure speed and memory of networks and routings, after checking that routing is right.
 
     Example: capsnet bench routing --batch 128 512
 
     Args:
-        kind: Routing alone, whole training steps, epochs of training, or inference.
+        kind: Routing alone; whole training steps; those of every head on the modern stem; epochs of
+            training; or inference.
         batch: Batch sizes; by default 128 and 512 on a GPU, 32 on a CPU, 1 and 1024 for inference.
         capsules: Numbers of primary capsules, for routing; by default the paper's 1152.
         dtype: Type of the inputs, for routing; by default bf16 on a GPU, fp32 on a CPU.

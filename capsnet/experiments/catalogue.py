@@ -3,6 +3,7 @@
 from capsnet.experiments import (
     affine,
     equivariance,
+    family,
     family_multimnist,
     few_labels,
     multimnist,
@@ -15,17 +16,18 @@ from capsnet.experiments import (
 from capsnet.experiments.runner.experiment import Experiment
 
 EXPERIMENTS: dict[str, Experiment] = {
-    module.EXPERIMENT.name: module.EXPERIMENT
-    for module in (
-        table1,
-        multimnist,
-        affine,
-        few_labels,
-        scrambled,
-        equivariance,
-        family_multimnist,
-        self_reading,
-        tune,
-        tune_multimnist,
+    experiment.name: experiment
+    for experiment in (
+        table1.EXPERIMENT,
+        multimnist.EXPERIMENT,
+        affine.EXPERIMENT,
+        few_labels.EXPERIMENT,
+        scrambled.EXPERIMENT,
+        equivariance.EXPERIMENT,
+        family_multimnist.EXPERIMENT,
+        *family.EXPERIMENTS,
+        self_reading.EXPERIMENT,
+        tune.EXPERIMENT,
+        tune_multimnist.EXPERIMENT,
     )
 }

@@ -77,6 +77,8 @@ _MODELS = {
 _DATA: dict[str, dict[str, Any]] = {
     "mnist": {"data": "digits"},
     "multimnist": {"data": "multidigits"},
+    "fashion": {"data": "digits"},
+    "cifar10": {"data": "digits"},
     "mnist40": {"data": "digits", "image_size": 40, "shift": 6},
 }
 
@@ -90,10 +92,10 @@ def smoke(config: TrainConfig) -> TrainConfig:
         model=model,
         options=tuple(by_name.values()),
         epochs=1,
+        compile=False,
         batch_size=20,
         num_samples=min(60, config.num_samples or 60),
         holdout=min(50, config.holdout or 0),
-        compile=False,  # takes longer than all the rest
         **_DATA[config.data],
     )
 

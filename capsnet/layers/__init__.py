@@ -10,6 +10,7 @@ from capsnet.layers.decoder import Decoder
 from capsnet.layers.depthwise_caps import DepthwiseCaps
 from capsnet.layers.primary_caps import PrimaryCaps
 from capsnet.layers.primary_poses import PrimaryPoses
+from capsnet.layers.routed_caps import RoutedCaps
 from capsnet.layers.self_attention_caps import SelfAttentionCaps
 from capsnet.layers.stem import Stem
 from capsnet.layers.type_norm import TypeNorm
@@ -25,6 +26,7 @@ __all__ = [
     "DepthwiseCaps",
     "PrimaryCaps",
     "PrimaryPoses",
+    "RoutedCaps",
     "RoutedConv",
     "SelfAttentionCaps",
     "SharedDecoder",

@@ -9,7 +9,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from capsnet.layers import ClassCaps, Conv2d, Decoder, PrimaryCaps, SelfAttentionCaps
+from capsnet.layers import ClassCaps, Conv2d, Decoder, PrimaryCaps, RoutedCaps, SelfAttentionCaps
 from capsnet.models.drawing import DrawingClassifier
 from capsnet.models.model import Output, Progress, conv_size
 from capsnet.models.registry import register_model
@@ -35,7 +35,7 @@ class CapsClassifier(DrawingClassifier):
     """
 
     head = ("class_caps", "decoder")
-    class_caps: ClassCaps | SelfAttentionCaps
+    class_caps: ClassCaps | RoutedCaps | SelfAttentionCaps
     average_classes: bool
 
     @abstractmethod

@@ -12,6 +12,7 @@ from capsnet.models.drawing import DrawingClassifier
 from capsnet.models.model import Output, Progress, conv_size
 from capsnet.models.registry import register_model
 from capsnet.ops.losses import weighted_mean
+from capsnet.ops.recompute import full_precision
 from capsnet.options import Positive, Size
 from capsnet.tasks import Batch, OneLabel
 
@@ -72,7 +73,7 @@ class CnnModern(DrawingClassifier):
 
     def logits(self, features: Tensor) -> Tensor:
         """Return one logit per class [N, J] of features [N, J * E], in full precision."""
-        with torch.autocast(features.device.type, enabled=False):
+        with full_precision(features):
             return self.readout(features)
 
     def winner(self, v: Tensor) -> Tensor:

@@ -79,6 +79,8 @@ class Model(nn.Module, ABC):
         self.image_shape, self.task = (c, h, w), task
         self.name, self.options = type(self).__name__, {}
         self.trains: tuple[str, ...] | None = None  # the modules that are not frozen; None: all
+        # The model to be compared with, its options as NAME=VALUE; None: a small CNN of its size.
+        self.beside: tuple[str, tuple[str, ...]] | None = None
 
     @abstractmethod
     def forward(self, images: Tensor) -> Output:

@@ -1,30 +1,54 @@
-"""CapsNet on a modern stem: the paper's capsules, routing, loss and decoder below small kernels.
+"""CapsNet on a modern stem: capsules, loss and decoder of the paper above small kernels.
 
 output = CapsNetModern(image_shape=(3, 64, 64), num_classes=5)(images)
 """
 
-from math import ceil
+from math import ceil, prod
+from typing import Literal
 
 import torch
 from torch import Tensor
 
-from capsnet.layers import ClassCaps, Decoder, PrimaryCaps, Stem
+from capsnet.errors import UserError
+from capsnet.layers import (
+    ClassCaps,
+    Decoder,
+    PrimaryCaps,
+    RoutedCaps,
+    SelfAttentionCaps,
+    Stem,
+)
+from capsnet.layers.routings import EmRouting, IdaRouting, Routing, SelfRouting, VbRouting
 from capsnet.models.abilities import Placed
 from capsnet.models.capsnet import CapsClassifier
 from capsnet.models.cycle import as_long_as, move_one, taken
 from capsnet.models.model import Output, Progress, conv_size
 from capsnet.models.registry import register_model
-from capsnet.ops.dynamic import Backend
 from capsnet.ops.losses import weighted_mean
 from capsnet.options import Iterations, Part, Positive, Size
 from capsnet.tasks import Batch
 
+MOST_DENSE = 4096  # numbers of an image that a dense layer draws
+RoutingName = Literal["dynamic", "em", "vb", "self", "ida", "attention"]
+
 
 @register_model("capsnet_modern", "The paper's capsules on six 3×3 convolutions, for any images.")
+@register_model(
+    "capsnet_modern_small",
+    "A small capsnet_modern that trains on a CPU.",
+    channels=(16, 32, 64),
+    primary_types=16,
+)
 class CapsNetModern(CapsClassifier):
     """The paper's capsules, routing, loss and decoder on a stem of 3×3 convolutions with norms.
 
-    channels: of the stages of the stem (`capsnet.layers.Stem`). decoder=() leaves the decoder out.
+    channels: of the stages of the stem (`capsnet.layers.Stem`). decoder: the sizes of its dense
+    layers, () for none, or "conv", whose size does not grow with the images'; if left out, F and
+    2 F of F primary channels, and "conv" for images of more than 4,096 numbers.
+    routing: what routes the votes of the primary capsules, which are the same for all: the paper's
+    "dynamic", "em", variational Bayes ("vb"), "self"-routing, inverted dot-product attention
+    ("ida") or self-"attention" (docs/routings). num_iters: 3 where it is left out, 2 for "ida";
+    "self" and "attention" have none. The length of a class capsule is its activation for all.
     Loss and drawing are those of `CapsNet`.
 
     Two options, for training, let numbers of a capsule mean something. pose_noise: the standard
@@ -43,9 +67,9 @@ class CapsNetModern(CapsClassifier):
         primary_dim: Size = 8,
         primary_stride: Size = 2,
         class_dim: Size = 16,
-        num_iters: Iterations = 3,
-        decoder: tuple[Size, ...] = (256, 512),
-        backend: Backend = "auto",
+        routing: RoutingName = "dynamic",
+        num_iters: Iterations | None = None,
+        decoder: tuple[Size, ...] | Literal["conv"] | None = None,
         reconstruction_weight: Positive = 0.0005,
         average_classes: bool = False,
         pose_noise: Positive = 0.0,
@@ -57,6 +81,9 @@ class CapsNetModern(CapsClassifier):
         self.pose_noise, self.cycle_weight = pose_noise, cycle_weight
         self.cycle_step, self.cycle_share = cycle_step, cycle_share
         self.reconstruction_weight, self.average_classes = reconstruction_weight, average_classes
+        convs = {"channels": channels, "conv_channels": primary_types * primary_dim}
+        rest = {"conv_stride": primary_stride, "class_dim": class_dim}
+        self.beside = ("cnn_modern", tuple(f"{k}={x}" for k, x in {**convs, **rest}.items()))
         self.stem = Stem(image_shape[0], image_shape[1:], channels)
         rows, columns = (conv_size(side, 3, primary_stride) for side in self.stem.size)
         self.grid = (rows, columns, primary_types)
@@ -65,14 +92,11 @@ class CapsNetModern(CapsClassifier):
         self.primary_caps = PrimaryCaps(
             self.stem.out_channels, primary_types, primary_dim, 3, primary_stride
         )
-        self.class_caps = ClassCaps(
-            rows * columns * primary_types,
-            primary_dim,
-            num_classes,
-            class_dim,
-            num_iters,
-            backend=backend,
-        )
+        sizes = (rows * columns * primary_types, primary_dim, num_classes, class_dim)
+        self.class_caps = class_layer(routing, num_iters, *sizes)
+        if decoder is None:
+            F = primary_types * primary_dim
+            decoder = (F, 2 * F) if prod(image_shape) <= MOST_DENSE else "conv"
         self.decoder = Decoder(num_classes, class_dim, image_shape, decoder) if decoder else None
 
     @property
@@ -120,3 +144,25 @@ class CapsNetModern(CapsClassifier):
         if self.average_classes:
             apart = apart / (2 * self.num_classes)
         return self.margin(lengths, one, weights, progress) + apart
+
+
+def class_layer(
+    routing: RoutingName, num_iters: int | None, I: int, D: int, J: int, E: int
+) -> ClassCaps | RoutedCaps | SelfAttentionCaps:
+    """Return a layer of class capsules, I capsules of D -> J of E, by the routing of this name."""
+    if routing in ("self", "attention") and num_iters is not None:
+        raise UserError(f"routing='{routing}' has no iterations; leave num_iters out.")
+    if routing == "dynamic":
+        return ClassCaps(I, D, J, E, num_iters or 3)
+    if routing == "attention":
+        return SelfAttentionCaps(I, D, J, E)
+    inside: Routing
+    if routing == "em":
+        inside = EmRouting(J, num_iters or 3, beta_u=0.0)  # votes spread by about one
+    elif routing == "vb":
+        inside = VbRouting(J, num_iters or 3)
+    elif routing == "self":
+        inside = SelfRouting(I, J, D)
+    else:
+        inside = IdaRouting(E, num_iters or 2)
+    return RoutedCaps(I, D, J, E, inside, readout=routing == "ida")

@@ -10,10 +10,10 @@ products are the same; the decoder's first layer A_j becomes A_j R_j^T, and draw
 import copy
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from capsnet.errors import UserError
-from capsnet.layers import ClassCaps, Decoder
+from capsnet.layers import ClassCaps, Decoder, SelfAttentionCaps
 from capsnet.models.capsnet import CapsClassifier
 from capsnet.models.model import Model
 from capsnet.models.self_reading import NUM_KNOWN, moved_drawings
@@ -23,18 +23,21 @@ from capsnet.models.self_reading import NUM_KNOWN, moved_drawings
 def turned(model: Model, R: Tensor) -> Model:
     """Return a copy of a model whose class capsules are R_j v_j, for orthogonal R [J, E, E].
 
-    It answers and draws as the model does, to rounding. A UserError if the model is not made of
-    class capsules and a dense decoder.
+    It answers and draws as the model does, to rounding. A UserError if a routing looks at single
+    numbers (EM has a variance of each) or if the decoder is the same for all classes.
     """
-    if not isinstance(model, CapsClassifier) or not isinstance(model.decoder, Decoder):
+    if not (
+        isinstance(model, CapsClassifier)
+        and isinstance(model.class_caps, ClassCaps | SelfAttentionCaps)
+        and isinstance(model.decoder, Decoder)
+    ):
         raise UserError(
-            f"The capsules of {model.name} cannot be turned; choose a model with class capsules "
-            "and a dense decoder."
+            f"The capsules of {model.name} cannot be turned; choose a model with dynamic or "
+            "self-attention routing and a decoder that knows the class."
         )
     other = copy.deepcopy(model)
     assert isinstance(other.decoder, Decoder)
-    caps, layer = other.class_caps, other.decoder.layers[0]
-    assert isinstance(layer, nn.Linear)
+    caps, layer = other.class_caps, other.decoder.first
     R = R.to(caps.W.device, torch.float64)
     J, E, _ = R.shape
     _set(caps.W, torch.einsum("jfe,ijed->ijfd", R, caps.W.double()))

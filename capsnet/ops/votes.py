@@ -1,23 +1,48 @@
-"""What every routing asks of votes before it begins.
+"""What routings of votes have in common: what they ask, how they begin, how they are told.
 
-check_votes(u_hat, a, num_iters)
+check_votes(u_hat, a, num_iters); c = undecided(u_hat, share); trace = stacked_trace(u_hat, steps)
 """
 
+from collections.abc import Sequence
+
+import torch
 from torch import Tensor
 
 from capsnet.errors import UserError
+from capsnet.ops.recompute import wide
+from capsnet.ops.trace import RoutingTrace
+from capsnet.ops.windows import Share
 
 
-def check_votes(u_hat: Tensor, a: Tensor, num_iters: int = 1) -> None:
-    """Raise a UserError unless these are votes [N, P, I, J, E], activations [N, P, I], a count."""
+def check_votes(u_hat: Tensor, a: Tensor | None, num_iters: int = 1) -> None:
+    """Raise a UserError unless these are votes [N, P, I, J, E], activations [N, P, I], a count.
+
+    a is None where a routing has no use for activations.
+    """
     if num_iters < 1:
         raise UserError(f"num_iters must be at least 1, not {num_iters}.")
     if u_hat.dim() != 5:
         raise UserError(f"u_hat of shape {tuple(u_hat.shape)} must be [N, P, I, J, E].")
     if not u_hat.is_floating_point():
         raise UserError(f"u_hat of type {u_hat.dtype} cannot be routed; give floating-point votes.")
-    if a.shape != u_hat.shape[:3]:
+    if a is not None and a.shape != u_hat.shape[:3]:
         raise UserError(
             f"Activations of shape {tuple(a.shape)} do not fit votes of {tuple(u_hat.shape)}; "
             f"give {list(u_hat.shape[:3])}."
         )
+
+
+def undecided(u_hat: Tensor, share: Share) -> Tensor:
+    """Return the couplings [1, P, I, J] of logits that are all zero: the same for every sample."""
+    logits = wide(u_hat[:1, :, :, :, :1]).new_zeros(1, *u_hat.shape[1:4])
+    return share(logits)
+
+
+def stacked_trace(u_hat: Tensor, steps: Sequence[tuple[Tensor, ...]]) -> RoutingTrace:
+    """Return iterations (b, c, s, v, a), each [N, P, …], as a trace where places are samples."""
+    N = u_hat.shape[0]
+    b, c, s, v, a = (
+        torch.stack([x.expand(N, *x.shape[1:]) for x in values]).flatten(1, 2)
+        for values in zip(*steps, strict=True)
+    )
+    return RoutingTrace(u_hat.flatten(0, 1), b, c, s, v, a)

@@ -107,8 +107,9 @@ class TrainConfig(Layout):
     Example: TrainConfig(model="capsnet_small", data="digits", epochs=20)
     """
 
-    model: str = "capsnet_mnist"
-    """Name of the model ('capsnet models' lists them)."""
+    model: str = "auto"
+    """Name of the model ('capsnet models' lists them); auto: capsnet_mnist, and for your own
+    pictures capsnet_modern_small."""
     options: tuple[str, ...] = ()
     """Options of the model as NAME=VALUE, e.g. num_iters=1 leaky=True 'decoder=()'."""
     plugin: tuple[Path, ...] = ()
@@ -224,6 +225,11 @@ class TrainConfig(Layout):
     """Write scalars, images and the graph for TensorBoard into the run's folder."""
     checkpoint_seconds: Positive = 60.0
     """Seconds between checkpoints."""
+
+    def __post_init__(self) -> None:
+        if self.model == "auto":
+            usual = "capsnet_modern_small" if self.shows_own_pictures else "capsnet_mnist"
+            object.__setattr__(self, "model", usual)
 
     def check(self) -> None:
         """Raise a UserError for a value that cannot be."""

@@ -26,6 +26,7 @@ from capsnet.training.outcome import Diverged, Interrupted, Member, Series
 
 BASELINE = "baseline"  # the folder of the CNN beside a run
 BASELINE_MODEL = "cnn_small"
+BASELINE_MODELS = (BASELINE_MODEL, "cnn_modern")
 SUMMARY = "summary.json"
 WIDTHS = (*range(1, 16), *range(16, 64, 4), *range(64, 257, 16))
 
@@ -100,10 +101,12 @@ def baseline_config(config: TrainConfig) -> TrainConfig | None:
     if config.baseline == "none" or (config.baseline == "auto" and not own):
         return None
     tensors, card = read_weights(config.folder / WEIGHTS)
-    if not isinstance(card.task, Labels) or card.model == BASELINE_MODEL:
+    if not isinstance(card.task, Labels) or card.model in BASELINE_MODELS:
         return None  # it tells classes, and is no baseline to itself
     wanted = sum(x.numel() for x in tensors.values())
     shape = card.options["image_shape"]
+    with torch.device("meta"):
+        beside = create_model(card.model, **card.options).beside
 
     def distance(width: int) -> int:
         with torch.device("meta"):
@@ -111,11 +114,12 @@ def baseline_config(config: TrainConfig) -> TrainConfig | None:
             model = create_model(BASELINE_MODEL, **options, channels=width)
         return abs(sum(p.numel() for p in model.parameters()) - wanted)
 
+    name, options = beside or (BASELINE_MODEL, (f"channels={min(WIDTHS, key=distance)}",))
     usual = TrainConfig()
     return replace(
         config,
-        model=BASELINE_MODEL,
-        options=(f"channels={min(WIDTHS, key=distance)}",),
+        model=name,
+        options=options,
         reconstruction_weight=usual.reconstruction_weight,
         average_classes=usual.average_classes,
         start_from=None,

@@ -3,7 +3,7 @@ import json
 import pytest
 import torch
 
-from capsnet.bench import routing, step
+from capsnet.bench import heads, routing, step
 from capsnet.bench.report import last_benches, run_bench, table
 from capsnet.bench.routing import WrongResult, bench_routing
 from capsnet.bench.step import bench_inference, bench_step
@@ -21,6 +21,17 @@ def test_routing_is_timed():
     assert all(row["forward_backward"]["median_ms"] > 0 for row in result["rows"])
     json.dumps(result)
     assert table(result).count("\n") == 9
+
+
+def test_every_head_is_timed_beside_dynamic_routing(monkeypatch):
+    small = {"channels": (8, 8), "primary_types": 2}
+    names = {"dynamic, r = 3": {}, "em": {"routing": "em"}}
+    smaller = {name: ("capsnet_modern", {**small, **o}) for name, o in names.items()}
+    monkeypatch.setattr(heads, "HEADS", smaller)
+    rows = heads.bench_heads((2,), CPU)["rows"]
+    assert [row["head"] for row in rows] == list(names)
+    assert rows[0]["times dynamic's"] == 1 and rows[1]["times dynamic's"] > 0
+    assert 0 < rows[1]["parameters"] - rows[0]["parameters"] < 100
 
 
 def test_wrong_routing_gets_no_time(monkeypatch):

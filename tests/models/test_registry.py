@@ -164,7 +164,7 @@ def test_small_cnn_is_small():
     assert sum(p.numel() for p in create_model("cnn_small").parameters()) < 1_000_000
 
 
-@pytest.mark.parametrize("name", [name for name in list_models() if name.startswith("cnn")])
+@pytest.mark.parametrize("name", ["cnn_baseline", "cnn_multimnist", "cnn_small"])
 def test_cnn_is_its_layers_one_after_the_other(name):
     model = create_model(name, image_shape=(1, 13, 14), num_classes=3).eval()
     images = torch.rand(2, 1, 13, 14)
@@ -326,7 +326,7 @@ def test_routed_primary_capsules_reach_the_model():
     ("call", "sentence"),
     [
         (lambda: create_model("capsnet_mnits"), "did you mean 'capsnet_mnist'"),
-        (lambda: create_model("vgg"), "choose one of: capsnet_mnist"),
+        (lambda: create_model("lstm"), "choose one of: capsnet_mnist"),
         (lambda: create_model("capsnet_small", num_iter=2), "did you mean 'num_iters'"),
         (lambda: create_model("cnn_small", leaky=True), "no option of cnn_small called 'leaky'"),
         (lambda: create_model("capsnet_mnist", image_shape=(1, 8, 8)), "9×9 kernel does not fit"),

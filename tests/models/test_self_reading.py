@@ -82,6 +82,8 @@ def test_mistakes_are_sentences(shipped):
         self_reading(create_model("capsnet_multimnist", pretrained=True), digits(1), 0.1)
     with pytest.raises(UserError, match="cannot be turned"):
         turned(create_model("cnn_small"), torch.eye(16).repeat(10, 1, 1))
+    with pytest.raises(UserError, match="cannot be turned"):
+        turned(small("capsnet_modern", routing="em"), torch.eye(16).repeat(3, 1, 1))
 
 
 def test_spreads_are_standard_deviations_of_those_read_as_the_class(shipped):
@@ -93,9 +95,12 @@ def test_spreads_are_standard_deviations_of_those_read_as_the_class(shipped):
     assert (spreads(shipped, images[:1]) == 0).all()
 
 
-@pytest.mark.parametrize("name", SMALL)
-def test_turned_capsules_answer_and_draw_as_before(name):
-    model = small(name).double()
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [*((name, {}) for name in SMALL), ("capsnet_modern", {"decoder": "conv"})],
+)
+def test_turned_capsules_answer_and_draw_as_before(name, options):
+    model = small(name, **options).double()
     if name == "capsnet_small":
         torch.nn.init.normal_(model.class_caps.bias, std=0.3)
     images = digits(5).double()

@@ -74,6 +74,7 @@ LARGE = [
 def any_batch(monkeypatch) -> None:
     """Take the kernels also where they would be slower."""
     monkeypatch.setattr(conv, "MIN_BATCH", 1)
+    monkeypatch.setattr(conv, "MIN_KERNEL", 1)
 
 
 def plain(x, weight, bias, stride, relu, padding=0) -> Tensor:

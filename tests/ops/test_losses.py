@@ -133,3 +133,12 @@ def test_labels_of_any_whole_type():
 def test_pictures_of_another_shape_are_not_compared():
     with pytest.raises(UserError, match="same shape"):
         reconstruction_loss(torch.rand(4, 1, 5, 5), torch.rand(4, 5, 5))
+
+
+def test_spread_loss_of_several_labels_is_summed_over_them():
+    a = torch.tensor([[0.9, 0.6, 0.2, 0.5]])
+    T = torch.tensor([[1.0, 1.0, 0.0, 0.0]])
+    # Leads 0.7, 0.4 and 0.4, 0.1 before a margin of 0.5.
+    torch.testing.assert_close(spread_loss(a, T, 0.5), torch.tensor(0.1**2 + 0.1**2 + 0.4**2))
+    one = torch.nn.functional.one_hot(torch.tensor([2]), 4)
+    torch.testing.assert_close(spread_loss(a, one, 0.5), spread_loss(a, torch.tensor([2]), 0.5))

@@ -42,7 +42,7 @@ class BalancedStream(Stream):
         batch = self.stream.batch(plan)
         if self.by == "sampling":
             return batch
-        return batch._replace(weights=self.weights[plan["index"]])
+        return Batch(batch.images, batch.labels, batch.parts, self.weights[plan["index"]])
 
 
 def class_weights(labels: Tensor, num_classes: int) -> Tensor:

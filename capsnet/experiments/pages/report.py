@@ -1,7 +1,8 @@
 """Tables and plots of the results, written into the pages that ask for them.
 
 A page asks by <!-- results:NAME --> and <!-- /results:NAME -->; what stands between is replaced.
-NAME is an experiment, or bench/KIND/gpu or bench/KIND/cpu for the last `capsnet bench KIND`.
+NAME is an experiment, short/NAME for its errors alone, or bench/KIND/gpu or bench/KIND/cpu for the
+last `capsnet bench KIND`.
 docs/results.md and docs/model_cards.md are written whole. No number in them is typed by hand.
 
 stale = report(Path("results"), Path("."), check=True)
@@ -29,11 +30,13 @@ from capsnet.experiments.drawings import DRAWINGS
 from capsnet.experiments.pages import markdown
 from capsnet.experiments.pages.cards import PAGE, cards_page
 from capsnet.experiments.runner.experiment import Experiment
-from capsnet.experiments.runner.records import Record, Results, complete, current, read
+from capsnet.experiments.runner.records import Record, Results, complete, current, read, values
+from capsnet.experiments.statistics import mean_std
 from capsnet.figures.speed import draw_speed
 from capsnet.files import whole_file, write_text
 
 FIGURES = Path("docs/figures")
+SHORT = "short/"
 SOURCE = "Source"  # key in a PNG: digest of what it was drawn from, and by
 _BLOCK = re.compile(r"(<!-- results:(\S+) -->[ \t]*\n).*?(<!-- /results:\2 -->)", re.DOTALL)
 _START = re.compile(r"<!-- results:(\S+) -->")
@@ -97,7 +100,8 @@ def fill(path: Path, text: str, results: Results, benches: dict[str, str], root:
     """Return a page with its blocks renewed."""
     started = _START.findall(text)
     for name in started:
-        if name not in EXPERIMENTS and not name.startswith("bench/"):
+        known = name.removeprefix(SHORT) in EXPERIMENTS or name.startswith("bench/")
+        if not known:
             raise unknown_name(f"experiment in {path}", name, EXPERIMENTS)
     for name in Counter(started) - Counter(match[2] for match in _BLOCK.finditer(text)):
         raise UserError(
@@ -107,7 +111,9 @@ def fill(path: Path, text: str, results: Results, benches: dict[str, str], root:
 
     def renew(match: re.Match[str]) -> str:
         name = match[2]
-        if name in EXPERIMENTS:
+        if name.startswith(SHORT):
+            new = short_block(EXPERIMENTS[name.removeprefix(SHORT)], results)
+        elif name in EXPERIMENTS:
             new = block(EXPERIMENTS[name], results, path, root)
         else:
             new = benches.get(name, f"No run of {name} yet.")
@@ -124,6 +130,15 @@ def block(experiment: Experiment, results: Results, page: Path, root: Path) -> s
     if experiment.plot:
         text += f"\n\n{picture(experiment.name, experiment.title, page, root)}"
     return text
+
+
+def short_block(experiment: Experiment, results: Results) -> str:
+    """Return the first number of every row that has runs."""
+    rows = current(results[experiment.name])
+    heading, key = next(iter(experiment.columns.items()))
+    shown = [row for row in experiment.recipes(0) if row in rows]
+    body = [[row, mean_std(values(rows[row], key))] for row in shown]
+    return markdown.table((experiment.title, heading), body)
 
 
 def picture(name: str, title: str, page: Path, root: Path) -> str:
@@ -175,7 +190,7 @@ def runs_table(experiment: Experiment, records: list[Record]) -> str:
 
 def digest(shown: object, draw: Callable[..., Figure]) -> str:
     """Return a digest of what a plot shows and of the function that draws it."""
-    text = json.dumps(shown, sort_keys=True) + inspect.getsource(draw)
+    text = json.dumps(shown, sort_keys=True) + inspect.getsource(getattr(draw, "func", draw))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 

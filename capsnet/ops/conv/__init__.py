@@ -19,6 +19,7 @@ from capsnet.ops.plain import needs_plain
 __all__ = ["conv2d"]
 
 MIN_BATCH = 16  # below, tiles over images are all but empty and cuDNN is faster
+MIN_KERNEL = 5  # below, cuDNN is faster: 3×3 of 64 to 256 channels by a quarter of a whole step
 MIN_CHANNELS = 64  # on a CPU: below, unfolding costs more than it saves
 MAX_INPUTS = 127  # of an output in a first layer; with the bias, the rows of a tile
 
@@ -101,7 +102,7 @@ def _kind(
     if not (fits and half and O % 64 == 0 and len(x) >= MIN_BATCH and _device_fits(x)):
         return "torch"
     if C % 64 == 0:
-        return "wide" if min(KH, KW) > 3 else "torch"
+        return "wide" if min(KH, KW) >= MIN_KERNEL else "torch"
     needs_dx = x.requires_grad and torch.is_grad_enabled()
     return "narrow" if C * KH * KW <= MAX_INPUTS and not needs_dx else "torch"
 

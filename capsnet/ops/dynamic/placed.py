@@ -9,7 +9,7 @@ from torch import Tensor
 from capsnet.ops.recompute import full_precision, recomputed, wide
 from capsnet.ops.squash import squash
 from capsnet.ops.trace import RoutingTrace
-from capsnet.ops.votes import check_votes
+from capsnet.ops.votes import check_votes, stacked_trace, undecided
 from capsnet.ops.windows import Share, over_parents
 
 
@@ -34,11 +34,12 @@ def dynamic_routing_places(
         >>> v.shape, a.shape
         (torch.Size([2, 4, 10, 16]), torch.Size([2, 4, 10]))
     """
-    check_votes(u_hat, u_hat[..., 0, 0], num_iters)
+    check_votes(u_hat, None, num_iters)
     with full_precision(u_hat):
         A, v = None, None  # b is linear in the votes: A, the sum of v so far, is the whole state
+        start = undecided(u_hat, share)
         for _ in range(num_iters):
-            v = recomputed(_iterate, u_hat, A, share)
+            v = recomputed(_iterate, u_hat, A, start, share)
             A = v if A is None else A + v
         assert v is not None
         return v, torch.linalg.vector_norm(v, dim=-1)
@@ -48,27 +49,28 @@ def dynamic_routing_places_trace(
     u_hat: Tensor, num_iters: int = 3, *, share: Share = over_parents
 ) -> RoutingTrace:
     """Return what `dynamic_routing_places` computes on its way; each place is a sample."""
-    check_votes(u_hat, u_hat[..., 0, 0], num_iters)
+    check_votes(u_hat, None, num_iters)
     with full_precision(u_hat):
-        votes, A, steps = wide(u_hat), None, []
+        votes, A, start, steps = wide(u_hat), None, undecided(u_hat, share), []
         for _ in range(num_iters):
-            b, c, s = _shared_out(votes, A, share)
+            b, c, s = _shared_out(votes, A, start, share)
             v = squash(s)
-            steps.append((b, c, s, v))
+            steps.append((b, c, s, v, torch.linalg.vector_norm(v, dim=-1)))
             A = v if A is None else A + v
-    b, c, s, v = (torch.stack(x).flatten(1, 2) for x in zip(*steps, strict=True))
-    return RoutingTrace(u_hat.flatten(0, 1), b, c, s, v, torch.linalg.vector_norm(v, dim=-1))
+    return stacked_trace(u_hat, steps)
 
 
-def _iterate(u_hat: Tensor, A: Tensor | None, share: Share) -> Tensor:
-    return squash(_shared_out(wide(u_hat), A, share)[2])
+def _iterate(u_hat: Tensor, A: Tensor | None, start: Tensor, share: Share) -> Tensor:
+    return squash(_shared_out(wide(u_hat), A, start, share)[2])
 
 
-def _shared_out(u_hat: Tensor, A: Tensor | None, share: Share) -> tuple[Tensor, Tensor, Tensor]:
+def _shared_out(
+    u_hat: Tensor, A: Tensor | None, start: Tensor, share: Share
+) -> tuple[Tensor, Tensor, Tensor]:
     """Return logits b, couplings c and sums s of one iteration."""
     if A is None:
-        b = u_hat.new_zeros(u_hat.shape[:4])
+        b, c = torch.zeros_like(start), start
     else:
         b = torch.einsum("npije,npje->npij", u_hat, A)
-    c = share(b)
-    return b, c, torch.einsum("npij,npije->npje", c, u_hat)
+        c = share(b)
+    return b, c, torch.einsum("npij,npije->npje", c.expand(u_hat.shape[:4]), u_hat)

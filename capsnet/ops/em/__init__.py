@@ -9,7 +9,7 @@ the paper leaves a choice.
 from torch import Tensor
 
 from capsnet.errors import UserError
-from capsnet.ops.em.reference import route_reference, trace_reference
+from capsnet.ops.em.reference import route, trace
 from capsnet.ops.recompute import full_precision
 from capsnet.ops.trace import RoutingTrace
 from capsnet.ops.votes import check_votes
@@ -55,7 +55,7 @@ def em_routing(
     check_votes(u_hat, a, num_iters)
     check_betas(u_hat, beta_u, beta_a)
     with full_precision(u_hat):
-        return route_reference(u_hat, a, beta_u, beta_a, num_iters, lam, share)
+        return route(u_hat, a, beta_u, beta_a, num_iters, lam, share)
 
 
 def em_routing_trace(
@@ -80,7 +80,7 @@ def em_routing_trace(
     check_votes(u_hat, a, num_iters)
     check_betas(u_hat, beta_u, beta_a)
     with full_precision(u_hat):
-        return trace_reference(u_hat, a, beta_u, beta_a, num_iters, lam, share)
+        return trace(u_hat, a, beta_u, beta_a, num_iters, lam, share)
 
 
 def check_betas(u_hat: Tensor, beta_u: Tensor, beta_a: Tensor) -> None:

@@ -2,23 +2,23 @@
 
 Each upper capsule is a Gaussian with a diagonal covariance; each lower one is a point for each.
 
-state = first_state(u_hat, a, beta_u, beta_a, share, lam); v, log_a = state.mu, state.log_a
+v, a = route(u_hat, a, beta_u, beta_a, 3, 1.0, over_parents)
 """
 
 from math import log, pi
 from typing import NamedTuple
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from capsnet.ops.recompute import recomputed, wide
+from capsnet.ops.gaussians import Beliefs, Moments, fit
+from capsnet.ops.gaussians.reference import LEAST_SUM, logits_of, moments_of, votes_of
+from capsnet.ops.recompute import wide
 from capsnet.ops.trace import RoutingTrace
+from capsnet.ops.votes import stacked_trace, undecided
 from capsnet.ops.windows import Share
 
 LEAST_VARIANCE = 5e-4  # keeps a parent with one child from shrinking to a point
-LEAST_SUM = 1e-6  # of the parts that a parent gets: one that gets nothing has the pose zero
-LARGEST_VOTE = 1e10  # its square, divided by the square of the least variance, is still a number
 
 
 class State(NamedTuple):
@@ -34,68 +34,31 @@ def inverse_temperature(t: int, lam: float) -> float:
     return float(lam * (1 - 0.95 ** (t + 1)))
 
 
-def e_step(u_hat: Tensor, state: State) -> Tensor:
-    """Return the logits log a_j + log p_ij [N, P, I, J] of votes u_hat [N, P, I, J, E].
+def beliefs_of(state: State) -> Beliefs:
+    """Return what the E-step asks of the parents: logits_ij = log a_j + log p_ij.
 
     log p_ij = -1/2 sum_h [(V^h - mu^h)^2 / sigma^2^h + log(2 pi sigma^2^h)]
     """
-    mu, log_variance, log_a = state
-    squares = (u_hat - mu.unsqueeze(2)).square()
-    distance = torch.einsum("npije,npje->npij", squares, (-log_variance).exp())
-    own = log_a - 0.5 * (log_variance + log(2 * pi)).sum(dim=-1)
-    return own.unsqueeze(2) - 0.5 * distance
+    own = state.log_a - 0.5 * (state.log_variance + log(2 * pi)).sum(dim=-1)
+    return Beliefs(state.mu, (-state.log_variance).exp(), own)
 
 
-def m_step(
-    u_hat: Tensor, a: Tensor, c: Tensor, even: Tensor, beta_u: Tensor, beta_a: Tensor, lam: float
-) -> State:
-    """Return the Gaussians that fit votes u_hat [N, P, I, J, E], each counted c_ij a_i.
+def m_step(moments: Moments, even: Tensor, beta_u: Tensor, beta_a: Tensor, lam: float) -> State:
+    """Return the Gaussians that fit the votes, each counted rho_ij = c_ij a_i.
 
-    rho_ij = c_ij a_i; mu_j = sum_i rho V / sum_i rho; sigma^2_j = sum_i rho (V - mu)^2 / sum_i rho
+    mu_j = sum_i rho V / sum_i rho; sigma^2_j = sum_i rho (V - mu)^2 / sum_i rho
     cost_j = sum_h (beta_u + log sigma^h) R_j;  a_j = sigmoid(lam (beta_a - cost_j))
 
-    R_j is sum_i rho, in units of what j would get `even`ly, [P, J]: of all children, none decided.
+    R_j is sum_i rho in units of `even` [1, P, J], what j gets of children all there and undecided.
     """
-    rho = c * a.unsqueeze(-1)
-    total = rho.sum(dim=2)
-    weights = rho / (total.unsqueeze(2) + LEAST_SUM)
-    mu = torch.einsum("npij,npije->npje", weights, u_hat)
-    variance = torch.einsum("npij,npije->npje", weights, (u_hat - mu.unsqueeze(2)).square())
+    variance = moments.scatter / (moments.total + LEAST_SUM).unsqueeze(-1)
     log_variance = (variance + LEAST_VARIANCE).log()
-    cost = (beta_u.unsqueeze(-1) + 0.5 * log_variance).sum(dim=-1) * (total / even)
-    return State(mu, log_variance, F.logsigmoid(lam * (beta_a - cost)))
+    R = moments.total / (even + LEAST_SUM)
+    cost = (beta_u.unsqueeze(-1) + 0.5 * log_variance).sum(dim=-1) * R
+    return State(moments.mean, log_variance, F.logsigmoid(lam * (beta_a - cost)))
 
 
-def even_parts(u_hat: Tensor, share: Share) -> Tensor:
-    """Return what each parent gets if no child has decided and all are there, [1, P, J]."""
-    logits = u_hat.new_zeros(1, *u_hat.shape[1:4], dtype=torch.float32).to(wide(u_hat[:0]).dtype)
-    return share(logits).sum(dim=2)
-
-
-def iterate(
-    u_hat: Tensor,
-    a: Tensor,
-    beta_u: Tensor,
-    beta_a: Tensor,
-    before: State | None,
-    share: Share,
-    lam: float,
-) -> State:
-    """Return the state after one iteration: an E-step, but in the first one, and an M-step."""
-    return m_step(*_shared_out(u_hat, a, before, share)[:4], beta_u, beta_a, lam)
-
-
-def _shared_out(
-    u_hat: Tensor, a: Tensor, before: State | None, share: Share
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Return votes and activations in full precision, couplings, even parts and logits."""
-    even = even_parts(u_hat, share)
-    u_hat, a = F.hardtanh(wide(u_hat), -LARGEST_VOTE, LARGEST_VOTE), wide(a)
-    logits = u_hat.new_zeros(u_hat.shape[:4]) if before is None else e_step(u_hat, before)
-    return u_hat, a, share(logits), even, logits
-
-
-def route_reference(
+def route(
     u_hat: Tensor,
     a: Tensor,
     beta_u: Tensor,
@@ -105,15 +68,16 @@ def route_reference(
     share: Share,
 ) -> tuple[Tensor, Tensor]:
     """Return the poses [N, P, J, E] and activations [N, P, J] of the last M-step."""
-    state = None
+    state, start = None, undecided(u_hat, share)
     for t in range(num_iters):
-        lam_t = inverse_temperature(t, lam)
-        state = recomputed(iterate, u_hat, a, beta_u, beta_a, state, share, lam_t)
+        beliefs = None if state is None else beliefs_of(state)
+        moments = fit(u_hat, a, beliefs, start, share)
+        state = m_step(moments, start.sum(dim=2), beta_u, beta_a, inverse_temperature(t, lam))
     assert state is not None
     return state.mu, state.log_a.exp()
 
 
-def trace_reference(
+def trace(
     u_hat: Tensor,
     a: Tensor,
     beta_u: Tensor,
@@ -122,11 +86,13 @@ def trace_reference(
     lam: float,
     share: Share,
 ) -> RoutingTrace:
-    """Return everything that `route_reference` computes on its way; places count as samples."""
-    state, steps = None, []
+    """Return everything that `route` computes on its way; places count as samples."""
+    votes, start, steps = votes_of(u_hat), undecided(u_hat, share), []
+    b, c = start * 0, start
     for t in range(num_iters):
-        votes, a_lower, c, even, logits = _shared_out(u_hat, a, state, share)
-        state = m_step(votes, a_lower, c, even, beta_u, beta_a, inverse_temperature(t, lam))
-        steps.append((logits, c, state.mu, state.mu, state.log_a.exp()))
-    b, c, s, v, a_upper = (torch.stack(x).flatten(1, 2) for x in zip(*steps, strict=True))
-    return RoutingTrace(u_hat.flatten(0, 1), b, c, s, v, a_upper)
+        moments = moments_of(votes, c * wide(a).unsqueeze(-1))
+        state = m_step(moments, start.sum(dim=2), beta_u, beta_a, inverse_temperature(t, lam))
+        steps.append((b, c, state.mu, state.mu, state.log_a.exp()))
+        b = logits_of(votes, beliefs_of(state))
+        c = share(b)
+    return stacked_trace(u_hat, steps)

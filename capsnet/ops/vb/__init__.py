@@ -11,7 +11,7 @@ from torch import Tensor
 from capsnet.ops.em import check_betas
 from capsnet.ops.recompute import full_precision
 from capsnet.ops.trace import RoutingTrace
-from capsnet.ops.vb.reference import Finish, route_reference, trace_reference
+from capsnet.ops.vb.reference import Finish, route, trace
 from capsnet.ops.votes import check_votes
 from capsnet.ops.windows import Share, over_parents
 
@@ -60,7 +60,7 @@ def vb_routing(
     check_votes(u_hat, a, num_iters)
     check_betas(u_hat, beta_u, beta_a)
     with full_precision(u_hat):
-        return route_reference(u_hat, a, beta_u, beta_a, num_iters, share, finish)
+        return route(u_hat, a, beta_u, beta_a, num_iters, share, finish)
 
 
 def vb_routing_trace(
@@ -85,4 +85,4 @@ def vb_routing_trace(
     check_votes(u_hat, a, num_iters)
     check_betas(u_hat, beta_u, beta_a)
     with full_precision(u_hat):
-        return trace_reference(u_hat, a, beta_u, beta_a, num_iters, share, finish)
+        return trace(u_hat, a, beta_u, beta_a, num_iters, share, finish)

@@ -3,6 +3,8 @@
 The parents are a mixture of Gaussians with priors on weights, means and precisions, so that no
 parent can shrink to a point: Dirichlet alpha_0 = 1, Normal m_0 = 0, kappa_0 = 1, Wishart
 Psi_0 = 1, nu_0 = E + 1, the precisions diagonal.
+
+v, a = route(u_hat, a, beta_u, beta_a, 3, over_parents, finish)
 """
 
 from collections.abc import Callable
@@ -10,12 +12,14 @@ from math import e, log, pi
 from typing import NamedTuple
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-from capsnet.ops.em.reference import LARGEST_VOTE, LEAST_SUM
-from capsnet.ops.recompute import recomputed, wide
+from capsnet.ops.gaussians import Beliefs, Moments, fit
+from capsnet.ops.gaussians.reference import logits_of, moments_of, votes_of
+from capsnet.ops.recompute import wide
 from capsnet.ops.trace import RoutingTrace
+from capsnet.ops.vb.digamma import digamma
+from capsnet.ops.votes import stacked_trace, undecided
 from capsnet.ops.windows import Share
 
 Finish = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]  # m, logits of a -> v, a
@@ -29,18 +33,15 @@ class State(NamedTuple):
     log_psi: Tensor  # [N, P, J, E], the logarithm of Psi^-1, of the scale of the votes' spread
 
 
-def update_parents(u_hat: Tensor, a: Tensor, c: Tensor) -> State:
-    """Return the posteriors given couplings c [N, P, I, J] of votes u_hat [N, P, I, J, E].
+def update_parents(moments: Moments) -> State:
+    """Return the posteriors, given the votes that each parent got, each counted r_ij = c_ij a_i.
 
-    R~_ij = c_ij a_i; R_j = sum_i R~; mu_j = sum_i R~ V / R_j; kappa_j = 1 + R_j;
-    m_j = R_j mu_j / kappa_j; Psi_j^-1 = 1 + sum_i R~ (V - mu)^2 + (R_j / kappa_j) mu^2
+    R_j = sum_i r; mu_j = sum_i r V / R_j; kappa_j = 1 + R_j; m_j = R_j mu_j / kappa_j;
+    Psi_j^-1 = 1 + sum_i r (V - mu)^2 + (R_j / kappa_j) mu^2
     """
-    parts = c * a.unsqueeze(-1)
-    R = parts.sum(dim=2)
-    mu = torch.einsum("npij,npije->npje", parts / (R.unsqueeze(2) + LEAST_SUM), u_hat)
-    spread = torch.einsum("npij,npije->npje", parts, (u_hat - mu.unsqueeze(2)).square())
+    R, mu, scatter = moments
     kept = (R / (1 + R)).unsqueeze(-1)  # R_j / kappa_j
-    return State(R, kept * mu, (1 + spread + kept * mu.square()).log())
+    return State(R, kept * mu, (1 + scatter + kept * mu.square()).log())
 
 
 def expected_logs(state: State) -> tuple[Tensor, Tensor]:
@@ -51,24 +52,22 @@ def expected_logs(state: State) -> tuple[Tensor, Tensor]:
     """
     E = state.m.shape[-1]
     alpha = 1 + state.R
-    log_pi = torch.digamma(alpha) - torch.digamma(alpha.sum(dim=-1, keepdim=True))
+    log_pi = digamma(alpha) - digamma(alpha.sum(dim=-1, keepdim=True))
     d = torch.arange(E, device=alpha.device, dtype=alpha.dtype)
-    degrees = torch.digamma((E + alpha.unsqueeze(-1) - d) / 2).sum(dim=-1)
+    degrees = digamma((E + alpha.unsqueeze(-1) - d) / 2).sum(dim=-1)
     return log_pi, degrees + E * log(2) - state.log_psi.sum(dim=-1)
 
 
-def logits_of(u_hat: Tensor, state: State) -> Tensor:
-    """Return E[ln pi_j] + E[ln p_ij] [N, P, I, J], whose softmax over the parents is c.
+def beliefs_of(state: State) -> Beliefs:
+    """Return what children are asked for: logits_ij = E ln pi_j + E ln p_ij.
 
     E ln p_ij = 1/2 E ln|Lambda_j| - E/2 ln(2 pi) - 1/2 [E / kappa_j + nu_j sum (V - m)^2 Psi_j]
     """
-    E = u_hat.shape[-1]
+    E = state.m.shape[-1]
     log_pi, log_lambda = expected_logs(state)
-    squares = (u_hat - state.m.unsqueeze(2)).square()
-    nu_Psi = (-state.log_psi).exp() * (E + 1 + state.R).unsqueeze(-1)
-    distance = torch.einsum("npije,npje->npij", squares, nu_Psi)
     own = log_pi + 0.5 * (log_lambda - E * log(2 * pi) - E / (1 + state.R))
-    return own.unsqueeze(2) - 0.5 * distance
+    nu_Psi = (E + 1 + state.R).unsqueeze(-1) * (-state.log_psi).exp()
+    return Beliefs(state.m, nu_Psi, own)
 
 
 def evidence(state: State, beta_u: Tensor, beta_a: Tensor) -> Tensor:
@@ -81,22 +80,7 @@ def evidence(state: State, beta_u: Tensor, beta_a: Tensor) -> Tensor:
     return beta_a - (log_pi.exp() * H + beta_u)
 
 
-def iterate(u_hat: Tensor, a: Tensor, before: State | None, share: Share) -> State:
-    """Return the posteriors after one iteration."""
-    u_hat, a, c, _ = _shared_out(u_hat, a, before, share)
-    return update_parents(u_hat, a, c)
-
-
-def _shared_out(
-    u_hat: Tensor, a: Tensor, before: State | None, share: Share
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Return votes and activations in full precision, couplings and logits."""
-    u_hat, a = F.hardtanh(wide(u_hat), -LARGEST_VOTE, LARGEST_VOTE), wide(a)
-    logits = u_hat.new_zeros(u_hat.shape[:4]) if before is None else logits_of(u_hat, before)
-    return u_hat, a, share(logits), logits
-
-
-def route_reference(
+def route(
     u_hat: Tensor,
     a: Tensor,
     beta_u: Tensor,
@@ -106,14 +90,15 @@ def route_reference(
     finish: Finish,
 ) -> tuple[Tensor, Tensor]:
     """Return the parents [N, P, J, E] and their activations [N, P, J], as `finish` makes them."""
-    state = None
+    state, start = None, undecided(u_hat, share)
     for _ in range(num_iters):
-        state = recomputed(iterate, u_hat, a, state, share)
+        beliefs = None if state is None else beliefs_of(state)
+        state = update_parents(fit(u_hat, a, beliefs, start, share))
     assert state is not None
     return finish(state.m, evidence(state, beta_u, beta_a))
 
 
-def trace_reference(
+def trace(
     u_hat: Tensor,
     a: Tensor,
     beta_u: Tensor,
@@ -122,11 +107,12 @@ def trace_reference(
     share: Share,
     finish: Finish,
 ) -> RoutingTrace:
-    """Return everything that `route_reference` computes on its way; places count as samples."""
-    state, steps = None, []
+    """Return everything that `route` computes on its way; places count as samples."""
+    votes, start, steps = votes_of(u_hat), undecided(u_hat, share), []
+    b, c = start * 0, start
     for _ in range(num_iters):
-        votes, a_lower, c, logits = _shared_out(u_hat, a, state, share)
-        state = update_parents(votes, a_lower, c)
-        steps.append((logits, c, state.m, *finish(state.m, evidence(state, beta_u, beta_a))))
-    b, c, s, v, a_upper = (torch.stack(x).flatten(1, 2) for x in zip(*steps, strict=True))
-    return RoutingTrace(u_hat.flatten(0, 1), b, c, s, v, a_upper)
+        state = update_parents(moments_of(votes, c * wide(a).unsqueeze(-1)))
+        steps.append((b, c, state.m, *finish(state.m, evidence(state, beta_u, beta_a))))
+        b = logits_of(votes, beliefs_of(state))
+        c = share(b)
+    return stacked_trace(u_hat, steps)

@@ -1,0 +1,165 @@
+"""Every routing on one stem, by one recipe, on the same votes; and CNN heads in their place.
+
+capsnet_modern and cnn_modern have the same stem, and all rows but the pooled ones about as many
+parameters. MNIST with noise, blur, attacks, scrambled digits and calibration beside the error;
+Fashion-MNIST; CIFAR-10 for a few heads; digits placed on 40×40 and warped; few labels.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from capsnet.experiments import affine
+from capsnet.experiments.pages import markdown
+from capsnet.experiments.robustness import robustness
+from capsnet.experiments.runner.experiment import Experiment, Trained, nothing_more
+from capsnet.experiments.runner.records import Results, by_seed, current, marked, values
+from capsnet.experiments.statistics import compare_paired, mean_std
+from capsnet.figures.plot import BLUE, RED
+from capsnet.training.config import TrainConfig
+
+CAPSULES, CNN = "capsnet_modern", "cnn_modern"
+DRAWN = "decoder=(256, 512)"
+DYNAMIC = "dynamic routing, r = 3"
+HEADS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "dynamic routing, r = 1": (CAPSULES, ("num_iters=1",)),
+    "dynamic routing, r = 2": (CAPSULES, ("num_iters=2",)),
+    DYNAMIC: (CAPSULES, ()),
+    "dynamic routing, r = 5": (CAPSULES, ("num_iters=5",)),
+    "dynamic routing, r = 3, no decoder": (CAPSULES, ("decoder=()",)),
+    "EM": (CAPSULES, ("routing=em",)),
+    "variational Bayes": (CAPSULES, ("routing=vb",)),
+    "self-routing": (CAPSULES, ("routing=self",)),
+    "inverted attention": (CAPSULES, ("routing=ida",)),
+    "self-attention": (CAPSULES, ("routing=attention",)),
+    "CNN, dense": (CNN, ()),
+    "CNN, dense, decoder": (CNN, (DRAWN,)),
+    "CNN, pooled": (CNN, ("pooled=True",)),
+    "CNN, pooled, decoder": (CNN, ("pooled=True", DRAWN)),
+}
+BEST = (DYNAMIC, "EM", "self-attention", "CNN, dense", "CNN, pooled")  # for CIFAR-10
+HOLDOUT = 5_000
+EPOCHS = 40
+FEW = 1_000  # labels
+
+
+def recipes(
+    data: str, rows: tuple[str, ...], epochs: int, changes: dict[str, Any], seed: int
+) -> dict[str, TrainConfig]:
+    """Return the rows on a data set."""
+    common: dict[str, Any] = {
+        "data": data,
+        "epochs": epochs,
+        "batch_size": 128,
+        "lr": 1e-3,
+        "schedule": "linear",
+        "weight_decay": 0.05,
+        "holdout": HOLDOUT,
+        "compile": True,
+        "seed": seed,
+        **changes,
+    }
+    if "num_samples" in changes:
+        common["data_seed"] = seed
+    return {row: TrainConfig(model=HEADS[row][0], options=HEADS[row][1], **common) for row in rows}
+
+
+def table(
+    name: str,
+    columns: dict[str, str],
+    make: Callable[[int], dict[str, TrainConfig]],
+    results: Results,
+) -> str:
+    """Return all heads with all that was measured, and each against dynamic routing."""
+    rows = current(results[name])
+    names = list(make(0))
+    body = []
+    for row in names:
+        runs = rows.get(row, [])
+        cells = [mean_std(values(runs, key)) for key in columns.values()]
+        body.append([marked(row, runs, make), *cells])
+    errors = {row: by_seed(runs, "error_percent") for row, runs in rows.items()}
+    said = compare_paired("Error", errors, [(row, DYNAMIC) for row in names if row != DYNAMIC])
+    shown = {row: rows[row] for row in names if row in rows}
+    parts = [markdown.table(("head", *columns), body), markdown.bullets(said)]
+    return "\n\n".join([*parts, markdown.recipes(shown)])
+
+
+def plot(name: str, results: Results) -> Figure:
+    """Draw the test error of every head, a dot for each run."""
+    figure = Figure(figsize=(7, 4.5), layout="constrained")
+    axis = figure.subplots()
+    rows = current(results[name])
+    shown = [row for row in HEADS if values(rows.get(row, []), "error_percent")]
+    for place, row in enumerate(shown):
+        errors = values(rows[row], "error_percent")
+        colour = BLUE if HEADS[row][0] == CAPSULES else RED
+        axis.plot(errors, [place] * len(errors), "o", color=colour, alpha=0.7)
+    axis.set_yticks(range(len(shown)), shown)
+    axis.invert_yaxis()
+    axis.set(xlabel="test error, %")
+    return figure
+
+
+def experiment(
+    name: str,
+    title: str,
+    data: str,
+    columns: dict[str, str],
+    rows: tuple[str, ...] = tuple(HEADS),
+    epochs: int = EPOCHS,
+    measure: Callable[[Trained], dict[str, Any]] = nothing_more,
+    **changes: Any,
+) -> Experiment:
+    """Return the heads on one data set as an experiment."""
+    make = partial(recipes, data, rows, epochs, changes)
+    columns = {"test error %": "error_percent", **columns}
+    return Experiment(
+        name,
+        title,
+        make,
+        partial(table, name, columns, make),
+        measure,
+        partial(plot, name),
+        columns=columns,
+    )
+
+
+BEYOND = {
+    "noise 0.4": "noise_0.4_error_percent",
+    "blur 2 px": "blur_2_error_percent",
+    "FGSM 0.1": "fgsm_error_percent",
+    "PGD 0.1": "pgd_error_percent",
+    "scrambled, accepted %": "scrambled_accepted_at_99",
+    "ECE %": "ece_percent",
+    "ECE %, calibrated": "calibrated_ece_percent",
+    "parameters": "parameters",
+}
+MOVED: dict[str, Any] = {"flip": "horizontal", "shift": 4}
+EXPERIMENTS = (
+    experiment("family", "Every head on one stem: MNIST", "mnist", BEYOND, measure=robustness),
+    experiment("family-fashion", "Every head on one stem: Fashion-MNIST", "fashion", {}),
+    experiment(
+        "family-affine",
+        "Every head on one stem: placed digits, warped",
+        "mnist40",
+        {
+            "error % affNIST-style": "affine_error_percent",
+            "error % warped in place": "warped_error_percent",
+        },
+        measure=affine.measure,
+    ),
+    experiment(
+        "family-few",
+        f"Every head on one stem: {FEW:,} labels",
+        "mnist",
+        {},
+        epochs=200,
+        num_samples=FEW,
+    ),
+    experiment(
+        "family-cifar10", "A few heads on one stem: CIFAR-10", "cifar10", {}, BEST, 60, **MOVED
+    ),
+)

@@ -1,0 +1,57 @@
+import torch
+
+from capsnet.models import create_model
+from capsnet.training.norms import has_norms, refresh_norms
+
+TINY = {"channels": (4,), "primary_types": 2, "decoder": ()}
+
+
+def test_statistics_are_those_of_the_images():
+    torch.manual_seed(0)
+    model = create_model("capsnet_modern", **TINY)
+    images = torch.rand(12, 1, 28, 28)
+    model(3 * images)  # statistics of something else
+    refresh_norms(model, images.split(4))
+    norm, conv = model.stem.layers[1], model.stem.layers[0]
+    means = conv(images).unflatten(0, (3, 4)).mean(dim=(0, 1, 3, 4))
+    spreads = conv(images).unflatten(0, (3, 4)).var(dim=(1, 3, 4)).mean(dim=0)
+    torch.testing.assert_close(norm.running_mean, means)
+    torch.testing.assert_close(norm.running_var, spreads)
+    assert norm.momentum == 0.1
+
+
+def test_what_is_frozen_keeps_its_statistics():
+    model = create_model("capsnet_modern", **TINY)
+    model.freeze()
+    before = {k: x.clone() for k, x in model.state_dict().items()}
+    assert not has_norms(model)
+    refresh_norms(model, [torch.rand(4, 1, 28, 28)])
+    assert all(torch.equal(x, before[k]) for k, x in model.state_dict().items())
+
+
+def test_a_model_without_norms_has_nothing_to_measure():
+    assert not has_norms(create_model("capsnet_small", conv_channels=4))
+
+
+def test_averaged_weights_are_used_with_their_own_statistics(tiny):
+    """Where the last weights are far from the average, running statistics would be wrong."""
+    from capsnet.data import open_data
+    from capsnet.training.evaluation import evaluate
+    from capsnet.training.loop import train
+
+    options = ("channels=(8, 8)", "primary_types=4", "decoder=()")
+    config = {"model": "capsnet_modern", "options": options, "data": "digits", "num_samples": 600}
+    more = {"epochs": 3, "batch_size": 30, "lr": 5e-3, "schedule": "constant", "averaging": 0.9}
+    trained = train(tiny("norms", **config, **more)).trained
+    test = open_data("digits", "test")
+    error = evaluate(trained, test).error_percent
+    spoiled = evaluate(_with_other_statistics(trained), test).error_percent
+    assert error < spoiled
+
+
+def _with_other_statistics(model):
+    for module in model.modules():
+        if isinstance(module, torch.nn.BatchNorm2d):
+            module.running_mean.zero_()
+            module.running_var.fill_(1)
+    return model
