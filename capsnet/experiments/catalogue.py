@@ -2,6 +2,7 @@
 
 from capsnet.experiments import (
     affine,
+    depth,
     equivariance,
     family_multimnist,
     few_labels,
@@ -23,6 +24,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         scrambled,
         equivariance,
         family_multimnist,
+        depth,
         tune,
         tune_multimnist,
     )
