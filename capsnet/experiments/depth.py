@@ -30,8 +30,8 @@ PLAIN, START, NORM, RESIDUAL = "plain", "start", "norm", "norm and residual"
 KINDS: dict[str, tuple[str, ...]] = {
     PLAIN: ("norm=none", "residual=False", "gain=None"),
     START: ("norm=none", "residual=False", "gain=2.5"),
-    NORM: ("norm=layer", "residual=False", "gain=1.0"),
-    RESIDUAL: ("norm=layer", "residual=True", "gain=1.0"),
+    NORM: ("norm=layer", "residual=False", "gain=None"),
+    RESIDUAL: ("norm=layer", "residual=True", "gain=None"),
 }
 COLOURS = {PLAIN: RED, START: ORANGE, NORM: BLUE, RESIDUAL: GREEN}
 # Residual capsules need two hidden layers: with one or two layers above the primary ones they are

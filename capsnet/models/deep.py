@@ -37,9 +37,9 @@ class CapsNetDeep(CapsClassifier):
     Each layer is routed by agreement from all capsules of the one below. norm: what is done to the
     capsules that a layer sees (`capsnet.ops.norms`). residual: a hidden layer above the first one
     is added to what it was routed from, capsule j to capsule j. gain: how long the sums |s| of a
-    layer are at the start, above capsules of length one and with even couplings; None starts W
-    with the paper's std of 0.1, whatever the sizes. With depth=1, norm="none", gain=None it is
-    `capsnet_modern`.
+    layer are at the start, above capsules of length one and with even couplings, which sets the std
+    of W; None takes the paper's 0.1 whatever the sizes, with which a norm learns best. With depth=1
+    and norm="none" it is `capsnet_modern`.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class CapsNetDeep(CapsClassifier):
         hidden_dim: Size = 16,
         norm: Norm = "layer",
         residual: bool = True,
-        gain: Annotated[float, Gt(0), Le(100)] | None = 1.0,
+        gain: Annotated[float, Gt(0), Le(100)] | None = None,
         channels: tuple[Size, ...] = (64, 128, 256),
         primary_types: Size = 32,
         primary_dim: Size = 8,
