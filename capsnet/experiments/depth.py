@@ -4,7 +4,6 @@ What differs between the kinds is what keeps a stack from shrinking to nothing: 
 W that fits the sizes, a norm between layers, a norm and residual capsules.
 """
 
-from itertools import chain
 from statistics import mean, stdev
 from typing import Any
 
@@ -34,13 +33,10 @@ KINDS: dict[str, tuple[str, ...]] = {
     RESIDUAL: ("norm=layer", "residual=True", "gain=None"),
 }
 COLOURS = {PLAIN: RED, START: ORANGE, NORM: BLUE, RESIDUAL: GREEN}
-# Residual capsules need two hidden layers: with one or two layers above the primary ones they are
-# the norm alone.
-DEPTHS = {
-    PLAIN: (1, 2, 3, 4, 6),
-    START: (2, 3, 4, 6),
-    NORM: (1, 2, 3, 4, 6),
-    RESIDUAL: (3, 4, 6),
+# Residual capsules need two hidden layers; below that they are the norm alone.
+DEPTHS: dict[str, dict[str, tuple[int, ...]]] = {
+    "MNIST": {PLAIN: (1, 2, 3, 4), START: (2, 4, 6), NORM: (1, 2, 3, 4, 6), RESIDUAL: (3, 4, 6)},
+    "Fashion-MNIST": {PLAIN: (1, 2, 3), NORM: (1, 2, 4, 6), RESIDUAL: (4, 6)},
 }
 
 
@@ -51,10 +47,13 @@ def row_name(data: str, kind: str, depth: int) -> str:
 
 ROWS = {
     row_name(data, kind, depth): (data, kind, depth)
-    for data in DATA
-    for kind, depths in DEPTHS.items()
+    for data, kinds in DEPTHS.items()
+    for kind, depths in kinds.items()
     for depth in depths
 }
+
+
+DEAD = row_name("MNIST", PLAIN, 4)  # it has no gradient at the start: one seed says it
 
 
 def recipes(seed: int) -> dict[str, TrainConfig]:
@@ -170,14 +169,12 @@ def table(results: Results) -> str:
 
 
 def pairs() -> list[tuple[str, str]]:
-    """Return which rows are tested: each kind of three layers and more against one plain layer."""
-    kinds = ((kind, depth) for kind in (NORM, RESIDUAL) for depth in DEPTHS[kind] if depth > 2)
-    return list(
-        chain.from_iterable(
-            [(row_name(data, kind, depth), row_name(data, PLAIN, 1)) for data in DATA]
-            for kind, depth in kinds
-        )
-    )
+    """Return which rows are tested: those of four and six layers against one plain layer."""
+    return [
+        (row, row_name(data, PLAIN, 1))
+        for row, (data, kind, depth) in ROWS.items()
+        if kind in (NORM, RESIDUAL) and depth >= 4
+    ]
 
 
 def plot(results: Results) -> Figure:
@@ -185,7 +182,7 @@ def plot(results: Results) -> Figure:
     rows = current(results[NAME])
     figure = Figure(figsize=(8, 4), layout="constrained")
     for axis, data in zip(figure.subplots(1, len(DATA)), DATA, strict=True):
-        for kind, depths in DEPTHS.items():
+        for kind, depths in DEPTHS[data].items():
             runs = {
                 d: values(rows.get(row_name(data, kind, d), []), "error_percent") for d in depths
             }
@@ -208,5 +205,12 @@ def plot(results: Results) -> Figure:
 
 
 EXPERIMENT = Experiment(
-    NAME, "Stacks of capsule layers: error against depth", recipes, table, measure, plot, seeds=3
+    NAME,
+    "Stacks of capsule layers: error against depth",
+    recipes,
+    table,
+    measure,
+    plot,
+    seeds=3,
+    own_seeds={DEAD: 1},
 )

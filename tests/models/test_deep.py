@@ -95,6 +95,14 @@ def test_plain_stack_dies_and_normed_stack_lives():
     assert max(alive) < 2 * min(alive)
 
 
+def test_votes_that_are_long_at_the_start_make_the_routing_jump():
+    wide = {"hidden": 32, "hidden_dim": 16, "residual": False}
+    long = lengths_and_gradients(build(depth=6, norm="none", gain=2.5, **wide))[1]
+    short = lengths_and_gradients(build(depth=6, norm="layer", **wide))[1]
+    assert long[0] > 100 * long[-2]
+    assert max(short[1:-1]) < 2 * min(short[1:-1])
+
+
 def test_images_of_any_kind_have_numbers_as_answers():
     for norm in ("none", "layer", "capsule"):
         for images in (torch.zeros(2, 1, 14, 14), torch.full((2, 1, 14, 14), 1e6)):
