@@ -4,7 +4,7 @@ output = CapsNet()(images); picture = model.reconstruct(output.v)
 """
 
 from abc import abstractmethod
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -34,7 +34,7 @@ class CapsClassifier(DrawingClassifier):
     A final one makes `class_caps`, `decoder` and the weights of the loss, and has `primary`.
     """
 
-    head = ("class_caps", "decoder")
+    head: ClassVar[tuple[str, ...]] = ("class_caps", "decoder")
     class_caps: ClassCaps | SelfAttentionCaps
     average_classes: bool
 

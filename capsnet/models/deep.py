@@ -42,6 +42,8 @@ class CapsNetDeep(CapsClassifier):
     and norm="none" it is `capsnet_modern`.
     """
 
+    head = ("hidden_caps", "class_caps", "decoder")
+
     def __init__(
         self,
         image_shape: tuple[Size, Size, Size] = (1, 28, 28),
