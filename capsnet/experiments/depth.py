@@ -1,7 +1,7 @@
 """How deep can capsules be stacked? The same stem below one to six layers of routed capsules.
 
 What differs between the kinds is what keeps a stack from shrinking to nothing: nothing, a start of
-W that fits the sizes, a norm between layers, a norm and residual capsules.
+W that fits the sizes, a norm between layers (also without agreement), residual capsules, both.
 """
 
 from statistics import mean, stdev
@@ -15,7 +15,7 @@ from capsnet.experiments.pages import markdown
 from capsnet.experiments.runner.experiment import Experiment, Trained
 from capsnet.experiments.runner.records import Record, Results, by_seed, current, marked, values
 from capsnet.experiments.statistics import compare_paired, mean_std
-from capsnet.figures.plot import BLUE, GREEN, ORANGE, RED
+from capsnet.figures.plot import BLUE, GREEN, ORANGE, PINK, RED, SKY
 from capsnet.layers import ClassCaps, PrimaryCaps
 from capsnet.models import Model, Progress, create_model
 from capsnet.tasks import Batch
@@ -25,18 +25,28 @@ NAME = "depth"
 EPOCHS = 20
 IMAGES = 256  # of the test set, that lengths and gradients are measured on
 DATA = {"MNIST": "mnist", "Fashion-MNIST": "fashion"}
-PLAIN, START, NORM, RESIDUAL = "plain", "start", "norm", "norm and residual"
+PLAIN, START, NORM, ONE = "plain", "start", "norm", "norm, r = 1"
+RESIDUAL, BOTH = "residual", "norm and residual"
 KINDS: dict[str, tuple[str, ...]] = {
     PLAIN: ("norm=none", "residual=False", "gain=None"),
     START: ("norm=none", "residual=False", "gain=2.5"),
     NORM: ("norm=layer", "residual=False", "gain=None"),
-    RESIDUAL: ("norm=layer", "residual=True", "gain=None"),
+    ONE: ("norm=layer", "residual=False", "gain=None", "num_iters=1"),
+    RESIDUAL: ("norm=none", "residual=True", "gain=None"),
+    BOTH: ("norm=layer", "residual=True", "gain=None"),
 }
-COLOURS = {PLAIN: RED, START: ORANGE, NORM: BLUE, RESIDUAL: GREEN}
-# Residual capsules need two hidden layers; below that they are the norm alone.
+COLOURS = {PLAIN: RED, START: ORANGE, NORM: BLUE, ONE: SKY, RESIDUAL: PINK, BOTH: GREEN}
+# Residual capsules need two hidden layers; below that they change nothing.
 DEPTHS: dict[str, dict[str, tuple[int, ...]]] = {
-    "MNIST": {PLAIN: (1, 2, 3, 4), START: (2, 4, 6), NORM: (1, 2, 3, 4, 6), RESIDUAL: (3, 4, 6)},
-    "Fashion-MNIST": {PLAIN: (1, 2, 3), NORM: (1, 2, 4, 6), RESIDUAL: (4, 6)},
+    "MNIST": {
+        PLAIN: (1, 2, 3, 4),
+        START: (2, 4),
+        NORM: (1, 2, 3, 4, 6),
+        ONE: (4, 6),
+        RESIDUAL: (4, 6),
+        BOTH: (3, 4, 6),
+    },
+    "Fashion-MNIST": {PLAIN: (1, 2, 3), NORM: (1, 2, 4, 6), ONE: (4,), BOTH: (4, 6)},
 }
 
 
@@ -51,8 +61,6 @@ ROWS = {
     for kind, depths in kinds.items()
     for depth in depths
 }
-
-
 DEAD = row_name("MNIST", PLAIN, 4)  # it has no gradient at the start: one seed says it
 
 
@@ -173,7 +181,7 @@ def pairs() -> list[tuple[str, str]]:
     return [
         (row, row_name(data, PLAIN, 1))
         for row, (data, kind, depth) in ROWS.items()
-        if kind in (NORM, RESIDUAL) and depth >= 4
+        if kind in (NORM, BOTH) and depth >= 4
     ]
 
 
