@@ -1,7 +1,8 @@
 """How deep can capsules be stacked? The same stem below one to six layers of routed capsules.
 
 What differs between the kinds is what keeps a stack from shrinking to nothing: nothing, a start of
-W that fits the sizes, a norm between layers (also without agreement), residual capsules, both.
+W that fits the sizes, a norm between layers (also without agreement, or of each capsule by itself),
+residual capsules, both.
 """
 
 from statistics import mean, stdev
@@ -26,16 +27,25 @@ EPOCHS = 20
 IMAGES = 256  # of the test set, that lengths and gradients are measured on
 DATA = {"MNIST": "mnist", "Fashion-MNIST": "fashion"}
 PLAIN, START, NORM, ONE = "plain", "start", "norm", "norm, r = 1"
-RESIDUAL, BOTH = "residual", "norm and residual"
+RESIDUAL, BOTH, CAPSULE = "residual", "norm and residual", "norm of each capsule"
 KINDS: dict[str, tuple[str, ...]] = {
     PLAIN: ("norm=none", "residual=False", "gain=None"),
     START: ("norm=none", "residual=False", "gain=2.5"),
     NORM: ("norm=layer", "residual=False", "gain=None"),
     ONE: ("norm=layer", "residual=False", "gain=None", "num_iters=1"),
+    CAPSULE: ("norm=capsule", "residual=False", "gain=None"),
     RESIDUAL: ("norm=none", "residual=True", "gain=None"),
     BOTH: ("norm=layer", "residual=True", "gain=None"),
 }
-COLOURS = {PLAIN: RED, START: ORANGE, NORM: BLUE, ONE: SKY, RESIDUAL: PINK, BOTH: GREEN}
+COLOURS = {
+    PLAIN: RED,
+    START: ORANGE,
+    NORM: BLUE,
+    ONE: SKY,
+    CAPSULE: "black",
+    RESIDUAL: PINK,
+    BOTH: GREEN,
+}
 # Residual capsules need two hidden layers; below that they change nothing.
 DEPTHS: dict[str, dict[str, tuple[int, ...]]] = {
     "MNIST": {
@@ -43,10 +53,17 @@ DEPTHS: dict[str, dict[str, tuple[int, ...]]] = {
         START: (2, 4),
         NORM: (1, 2, 3, 4, 6),
         ONE: (4, 6),
+        CAPSULE: (4, 6),
         RESIDUAL: (4, 6),
         BOTH: (3, 4, 6),
     },
-    "Fashion-MNIST": {PLAIN: (1, 2, 3), NORM: (1, 2, 4, 6), ONE: (4,), BOTH: (4, 6)},
+    "Fashion-MNIST": {
+        PLAIN: (1, 2, 3),
+        NORM: (1, 2, 4, 6),
+        ONE: (4,),
+        CAPSULE: (4,),
+        BOTH: (4, 6),
+    },
 }
 
 
@@ -181,7 +198,7 @@ def pairs() -> list[tuple[str, str]]:
     return [
         (row, row_name(data, PLAIN, 1))
         for row, (data, kind, depth) in ROWS.items()
-        if kind in (NORM, BOTH) and depth >= 4
+        if kind in (NORM, CAPSULE, BOTH) and depth >= 4
     ]
 
 
