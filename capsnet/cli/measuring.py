@@ -109,8 +109,8 @@ def reproduce(
     Example: capsnet reproduce table1 --minutes 9
 
     Args:
-        name: table1, multimnist, affine, few-labels, scrambled, equivariance, tune,
-            tune-multimnist, or to be drawn from shipped weights, without any other option,
+        name: table1, multimnist, affine, few-labels, scrambled, equivariance, depth,
+            tune, tune-multimnist, or to be drawn from shipped weights, without any other option,
             figure-perturbation, figure-overlap or figure-routing.
         rows: Names of the only rows to make, as in the table; by default all.
         seeds: Number of seeds per row, counted from 0; by default the experiment's own.

@@ -2,6 +2,7 @@
 
 from capsnet.experiments import (
     affine,
+    depth,
     equivariance,
     family,
     family_multimnist,
@@ -27,6 +28,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         family_multimnist.EXPERIMENT,
         *family.EXPERIMENTS,
         self_reading.EXPERIMENT,
+        depth.EXPERIMENT,
         tune.EXPERIMENT,
         tune_multimnist.EXPERIMENT,
     )

@@ -72,10 +72,15 @@ _MODELS = {
     "cnn_multimnist": _CNN,
     "cnn_small": _CNN,
     "capsnet_modern": ("capsnet_modern", ("channels=(8, 8)", "primary_types=4", "decoder=(16,)")),
+    "capsnet_deep": (
+        "capsnet_deep",
+        ("channels=(8, 8)", "primary_types=4", "hidden=4", "hidden_dim=4", "decoder=(16,)"),
+    ),
     "cnn_modern": ("cnn_modern", ("channels=(8, 8)", "conv_channels=8")),
 }
 _DATA: dict[str, dict[str, Any]] = {
     "mnist": {"data": "digits"},
+    "fashion": {"data": "digits"},
     "multimnist": {"data": "multidigits"},
     "fashion": {"data": "digits"},
     "cifar10": {"data": "digits"},

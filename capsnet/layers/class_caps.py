@@ -16,7 +16,8 @@ class ClassCaps(nn.Module):
     """Capsules u [N, I, D] -> v [N, J, E]; options as in `capsnet.ops.dynamic_routing`.
 
     A head for any backbone, and a layer of any stack: it also takes tokens [N, T, k * D] and
-    feature maps [N, k * D, H, W], whose channels at each position are k capsules of D.
+    feature maps [N, k * D, H, W], whose channels at each position are k capsules of D. std: of W at
+    the start.
 
     Example: ClassCaps(num_lower=49 * 64, lower_dim=8, num_classes=5)(features)  # [N, 512, 7, 7]
     """
@@ -32,11 +33,12 @@ class ClassCaps(nn.Module):
         gradient: Gradient = "full",
         leaky: bool = False,
         backend: Backend = "auto",
+        std: float = 0.1,
     ) -> None:
         super().__init__()
         self.num_iters, self.leaky = num_iters, leaky
         self.gradient, self.backend = gradient, backend
-        self.W = nn.Parameter(0.1 * torch.randn(num_lower, num_classes, dim, lower_dim))
+        self.W = nn.Parameter(std * torch.randn(num_lower, num_classes, dim, lower_dim))
         self.bias = nn.Parameter(torch.full((num_classes, dim), 0.1)) if routing_bias else None
 
     def forward(self, features: Tensor) -> Tensor:

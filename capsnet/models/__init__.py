@@ -4,6 +4,7 @@ from capsnet.models.abilities import Draws, Embeds, Placed, Traced
 from capsnet.models.capsnet import CapsNet
 from capsnet.models.cnn import CnnBaseline, CnnMultiMnist, CnnSmall
 from capsnet.models.cnn_modern import CnnModern
+from capsnet.models.deep import CapsNetDeep
 from capsnet.models.deepcaps import DeepCaps
 from capsnet.models.efficient import EfficientCapsNet
 from capsnet.models.ida_capsnet import IdaCapsNet
@@ -24,6 +25,7 @@ from capsnet.models.vb_capsnet import VbCapsNet
 
 __all__ = [
     "CapsNet",
+    "CapsNetDeep",
     "CapsNetModern",
     "CapsOnTrunk",
     "CapsRegressor",

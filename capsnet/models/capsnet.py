@@ -4,7 +4,7 @@ output = CapsNet()(images); picture = model.reconstruct(output.v)
 """
 
 from abc import abstractmethod
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -34,7 +34,7 @@ class CapsClassifier(DrawingClassifier):
     A final one makes `class_caps`, `decoder` and the weights of the loss, and has `primary`.
     """
 
-    head = ("class_caps", "decoder")
+    head: ClassVar[tuple[str, ...]] = ("class_caps", "decoder")
     class_caps: ClassCaps | RoutedCaps | SelfAttentionCaps
     average_classes: bool
 
@@ -42,10 +42,14 @@ class CapsClassifier(DrawingClassifier):
     def primary(self, images: Tensor) -> Tensor:
         """Return the primary capsules u [N, I, D] of images [N, C, H, W]."""
 
+    def lower(self, images: Tensor) -> Tensor:
+        """Return the capsules [N, I, D] that vote for the classes: the primary ones."""
+        return self.primary(images)
+
     def forward(self, images: Tensor) -> Output:
         """Return v [N, J, E] and its lengths [N, J] for images [N, C, H, W]."""
         self.check(images)
-        v = self.class_caps(self.primary(images))
+        v = self.class_caps(self.lower(images))
         v = v.to(self.class_caps.W.dtype)  # under autocast the lengths are taken in full precision
         return Output(v, torch.linalg.vector_norm(v, dim=-1))
 
@@ -62,8 +66,8 @@ class CapsClassifier(DrawingClassifier):
         return margin_loss(lengths, T, average_classes=self.average_classes, weights=weights)
 
     def trace(self, images: Tensor) -> RoutingTrace:
-        """Return every iteration of the routing between primary and class capsules."""
-        return self.class_caps.trace(self.primary(images))
+        """Return every iteration of the routing to the class capsules."""
+        return self.class_caps.trace(self.lower(images))
 
 
 @register_model("capsnet_mnist", "The paper's CapsNet for 28×28 digits.")

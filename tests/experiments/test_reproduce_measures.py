@@ -2,11 +2,12 @@ import pytest
 import torch
 
 from capsnet.data import AffineStream, CanvasStream, open_data
-from capsnet.experiments import affine, equivariance, few_labels, multimnist, scrambled
+from capsnet.experiments import affine, depth, equivariance, few_labels, multimnist, scrambled
 from capsnet.experiments.multimnist import overlap_errors
 from capsnet.experiments.recipes import AUTHORS, in_words
 from capsnet.experiments.runner.records import settings
 from capsnet.models import create_model
+from capsnet.tasks import Batch
 from capsnet.training.config import TrainConfig
 
 
@@ -73,6 +74,21 @@ def test_vector_that_is_followed_is_that_of_the_class():
     assert vectors.shape == (2, 128)
     logits = cnn.layers[-1](vectors)
     torch.testing.assert_close(logits.softmax(1)[[0, 1], winner], lengths)
+
+
+def test_inside_of_a_stack():
+    small = {"channels": (4,), "primary_types": 2, "hidden": 3, "hidden_dim": 4, "decoder": ()}
+    model = create_model("capsnet_deep", image_shape=(1, 9, 9), depth=3, **small).eval()
+    batch = Batch(torch.rand(2, 1, 9, 9), torch.tensor([[1], [2]]))
+    inside = depth.look_inside(model, batch)
+    assert len(inside["lengths"]) == len(inside["gradients"]) == 4
+    assert inside["lengths"][0] == pytest.approx(
+        model.primary(batch.images).norm(dim=-1).mean().item()
+    )
+    assert inside["lengths"][-1] == pytest.approx(model(batch.images).lengths.mean().item())
+    assert all(g > 0 for g in inside["gradients"])
+    assert depth.ratio([1.0, 3.0, 2.0]) == 0.5 and depth.ratio([1.0, 0.0]) is None
+    assert [depth.in_short(x) for x in (0.0, 0.5, 4e-15)] == ["0.00", "0.50", "4e-15"]
 
 
 def test_errors_by_overlap():

@@ -22,8 +22,8 @@ from capsnet.training.step import answer_and_loss
 
 NORB = {"image_shape": (2, 32, 32), "num_classes": 5}
 WIDE = {"A": 32, "B": 32, "C": 32, "D": 32}
-# What a trunk's features see is not known; DeepCaps routes capsules of two maps.
-UNPLACED = {"capsnet_on_trunk", "deepcaps"}
+# Features of a trunk see what is not known; DeepCaps and capsnet_deep route others to the classes.
+UNPLACED = {"capsnet_on_trunk", "deepcaps", "capsnet_deep"}
 UNDRAWN = {"matrixcaps", "vb_capsnet", "sr_capsnet", "ida_capsnet"}
 SMALL = {"conv_channels": 8, "primary_types": 4, "decoder": (16,)}
 IDLE = {("ida_capsnet", "logit.bias")}  # the same for all classes: a softmax does not see it
