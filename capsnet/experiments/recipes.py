@@ -80,7 +80,6 @@ _MODELS = {
 }
 _DATA: dict[str, dict[str, Any]] = {
     "mnist": {"data": "digits"},
-    "fashion": {"data": "digits"},
     "multimnist": {"data": "multidigits"},
     "fashion": {"data": "digits"},
     "cifar10": {"data": "digits"},

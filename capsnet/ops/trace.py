@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 from torch import Tensor
 
+DYNAMIC = "dynamic"
+
 
 class RoutingTrace(NamedTuple):
     """The votes, and b, c, s, v, a stacked over the R iterations, and which routing.
@@ -25,3 +27,4 @@ class RoutingTrace(NamedTuple):
     a: Tensor  # [R, N, J], how sure they are to be there
     leaky: bool = False  # each lower capsule had one more parent, which c does not hold
     biased: bool = False  # a bias was added to s
+    routing: str = DYNAMIC  # the name of the routing

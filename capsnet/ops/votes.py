@@ -10,7 +10,7 @@ from torch import Tensor
 
 from capsnet.errors import UserError
 from capsnet.ops.recompute import wide
-from capsnet.ops.trace import RoutingTrace
+from capsnet.ops.trace import DYNAMIC, RoutingTrace
 from capsnet.ops.windows import Share
 
 
@@ -38,11 +38,13 @@ def undecided(u_hat: Tensor, share: Share) -> Tensor:
     return share(logits)
 
 
-def stacked_trace(u_hat: Tensor, steps: Sequence[tuple[Tensor, ...]]) -> RoutingTrace:
+def stacked_trace(
+    u_hat: Tensor, steps: Sequence[tuple[Tensor, ...]], routing: str = DYNAMIC
+) -> RoutingTrace:
     """Return iterations (b, c, s, v, a), each [N, P, …], as a trace where places are samples."""
     N = u_hat.shape[0]
     b, c, s, v, a = (
         torch.stack([x.expand(N, *x.shape[1:]) for x in values]).flatten(1, 2)
         for values in zip(*steps, strict=True)
     )
-    return RoutingTrace(u_hat.flatten(0, 1), b, c, s, v, a)
+    return RoutingTrace(u_hat.flatten(0, 1), b, c, s, v, a, routing=routing)

@@ -9,6 +9,7 @@ from torch import Tensor
 from capsnet.errors import UserError, require
 from capsnet.models.drawing import NO_DECODER
 from capsnet.models.reference import drawing_errors
+from capsnet.ops.trace import DYNAMIC, RoutingTrace
 from capsnet.prediction.answer import decided
 from capsnet.prediction.trust import BLANK, doubts
 from capsnet.web.nets import Net
@@ -19,7 +20,7 @@ from capsnet.web.schema import Analysis, Capsule, pack_floats, pack_pixels
 def analyse(net: Net, pixels: Tensor, num_drawn: int) -> Analysis:
     """Return the routing of a picture [C, H, W], and what its longest capsules draw."""
     u, trace = net.placed.primary(pixels[None]), net.traced.trace(pixels[None])
-    b = torch.cat([trace.b, last_logits(trace.u_hat, trace.b[-1], trace.v[-1])[None]])
+    b = agreements(trace)
     v = trace.v[-1]
     lengths = norm(v[0])
     drawn = lengths.topk(num_drawn).indices
@@ -41,6 +42,7 @@ def analyse(net: Net, pixels: Tensor, num_drawn: int) -> Analysis:
         u=pack_floats(norm(u[0])),
         votes=pack_floats(norm(trace.u_hat[0])),
         b=pack_floats(b[:, 0]),
+        c="" if trace.routing == DYNAMIC else pack_floats(trace.c[:, 0]),
         s_steps=norm(trace.s[:, 0]).tolist(),
         v_steps=norm(trace.v[:, 0]).tolist(),
         drawn=drawn.tolist(),
@@ -53,9 +55,13 @@ def norm(x: Tensor) -> Tensor:
     return torch.linalg.vector_norm(x, dim=-1)
 
 
-def last_logits(u_hat: Tensor, b: Tensor, v: Tensor) -> Tensor:
-    """Return b + u_hat·v [N, I, J]: what the iteration after the last would start from."""
-    return b + torch.einsum("nije,nje->nij", u_hat, v)
+def agreements(trace: RoutingTrace) -> Tensor:
+    """Return the sum of u_hat·v [R + 1, N, I, J] before each iteration and after the last.
+
+    These are the logits of dynamic routing.
+    """
+    each = torch.einsum("nije,rnje->rnij", trace.u_hat, trace.v)
+    return torch.cat([torch.zeros_like(each[:1]), each.cumsum(dim=0)])
 
 
 @torch.inference_mode()

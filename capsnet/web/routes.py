@@ -212,6 +212,7 @@ def net_card(net: Net) -> schema.NetCard:
         primary_dim=u.shape[2],
         class_dim=trace.v.shape[3],
         num_iters=len(trace.v),
+        routing=trace.routing,
         leaky=trace.leaky,
         has_bias=trace.biased,
         has_decoder=net.draws is not None,

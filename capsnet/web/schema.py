@@ -93,6 +93,7 @@ class NetCard(BaseModel):
     primary_dim: int
     class_dim: int
     num_iters: int
+    routing: str = Field(description="the name of the routing; 'dynamic' is the paper's")
     leaky: bool
     has_bias: bool = Field(description="whether routing adds a bias to s")
     has_decoder: bool
@@ -177,7 +178,11 @@ class Analysis(BaseModel):
     v: list[list[float]] = Field(description="[J, E]: the class capsules")
     u: str = Field(description="float32 [I]: lengths of the primary capsules")
     votes: str = Field(description="float32 [I, J]: lengths of the votes u_hat")
-    b: str = Field(description="float32 [R + 1, I, J]: logits before each iteration and after all")
+    b: str = Field(
+        description="float32 [R + 1, I, J]: agreement before each iteration and after all, summed; "
+        "the logits of dynamic routing"
+    )
+    c: str = Field(description="float32 [R, I, J]: couplings; empty where they are softmax of b")
     s_steps: list[list[float]] = Field(description="[R, J]: |s| after each iteration")
     v_steps: list[list[float]] = Field(description="[R, J]: |v| after each iteration")
     drawn: list[int] = Field(description="the longest capsules, drawn below")

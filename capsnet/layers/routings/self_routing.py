@@ -77,7 +77,7 @@ class SelfRoutedClasses(nn.Module):
         a = self_routing_activations(seen.a, b).squeeze(1).unsqueeze(0)
         b = b.squeeze(1).unsqueeze(0)
         c, v = over_parents(b), a.unsqueeze(-1)
-        return RoutingTrace(c[0].unsqueeze(-1), b, c, v, v, a)
+        return RoutingTrace(c[0].unsqueeze(-1), b, c, v, v, a, routing="self-routing")
 
     def logits(self, lower: Capsules) -> tuple[Capsules, Tensor]:
         """Return the capsules as one place sees them, [N, 1, I, D], and b [N, 1, I, J]."""

@@ -95,4 +95,4 @@ def trace(
         steps.append((b, c, state.mu, state.mu, state.log_a.exp()))
         b = logits_of(votes, beliefs_of(state))
         c = share(b)
-    return stacked_trace(u_hat, steps)
+    return stacked_trace(u_hat, steps, "EM routing")

@@ -63,4 +63,9 @@ def trace_ida(
         steps.append(iterate(u_hat, v, weight, bias, share))
         v = steps[-1][3]
     b, c, s, v = (torch.stack(x).flatten(1, 2) for x in zip(*steps, strict=True))
-    return RoutingTrace(wide(u_hat).flatten(0, 1), b, c, s, v, torch.ones_like(v[..., 0]))
+    return RoutingTrace(
+        wide(u_hat).flatten(0, 1),
+        *(b, c, s, v),
+        torch.ones_like(v[..., 0]),
+        routing="inverted attention",
+    )

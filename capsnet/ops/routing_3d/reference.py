@@ -82,7 +82,7 @@ def trace_votes(u_hat: Tensor, num_iters: int, bias: Tensor | None, over: str) -
     s, v = s.flatten(2, 3), v.flatten(2, 3)
     a = torch.linalg.vector_norm(v, dim=-1)
     votes = u_hat.transpose(1, 2).flatten(2, 3)
-    return RoutingTrace(votes, b, c, s, v, a, biased=bias is not None)
+    return RoutingTrace(votes, b, c, s, v, a, biased=bias is not None, routing="3-D routing")
 
 
 def _zeros(u_hat: Tensor) -> Tensor:

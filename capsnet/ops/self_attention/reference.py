@@ -53,4 +53,4 @@ def trace_votes(u_hat: Tensor, bias: Tensor | None) -> RoutingTrace:
     v = exponential_squash(s)
     a = torch.linalg.vector_norm(v, dim=-1)
     b, c, s, v, a = (x.unsqueeze(0) for x in (b, c, s, v, a))
-    return RoutingTrace(u_hat, b, c, s, v, a, biased=bias is not None)
+    return RoutingTrace(u_hat, b, c, s, v, a, biased=bias is not None, routing="self-attention")

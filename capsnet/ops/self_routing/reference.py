@@ -35,4 +35,4 @@ def trace_self(u_hat: Tensor, a: Tensor, b: Tensor, share: Share) -> RoutingTrac
     """Return everything that `route_self` computes, as one iteration; places count as samples."""
     v, a_upper = route_self(u_hat, a, b, share)
     b, c, v, a_upper = (x.flatten(0, 1).unsqueeze(0) for x in (b, share(b), v, a_upper))
-    return RoutingTrace(u_hat.flatten(0, 1), b, c, v, v, a_upper)
+    return RoutingTrace(u_hat.flatten(0, 1), b, c, v, v, a_upper, routing="self-routing")

@@ -115,4 +115,4 @@ def trace(
         steps.append((b, c, state.m, *finish(state.m, evidence(state, beta_u, beta_a))))
         b = logits_of(votes, beliefs_of(state))
         c = share(b)
-    return stacked_trace(u_hat, steps)
+    return stacked_trace(u_hat, steps, "variational-Bayes routing")

@@ -181,7 +181,7 @@ export function amountScale(high) {
  */
 export function shareScale(even, factor) {
   const colour = blend(SHARES);
-  return (value) => colour((Math.log(value / even) / Math.log(factor) + 1) / 2);
+  return (value) => colour((Math.log(Math.max(value, 1e-12) / even) / Math.log(factor) + 1) / 2);
 }
 
 /** The colours of shareScale for a legend. */

@@ -4,6 +4,7 @@ import { h, innerNumber, minus, number, refill } from "./dom.js";
 import { almostAll, CapsuleMap, shareColours, shareScale } from "./draw.js";
 import { scene } from "./scene.js";
 
+const LEAST = 1e-6; // a coupling that is told from none
 const SPREAD = "capsnet explore --weights capsnet_small";
 
 /** The primary capsule that votes most for the chosen class, where the eye should start. */
@@ -29,7 +30,7 @@ function couplings() {
 function range() {
   const even = 1 / (scene.analysis.J + (scene.card.leaky ? 1 : 0));
   const far = couplings().map((values) =>
-    almostAll(values.map((c) => Math.abs(Math.log(c / even)))),
+    almostAll(values.map((c) => Math.abs(Math.log(Math.max(c, LEAST) / even)))),
   );
   return { even, factor: Math.exp(Math.max(0.05, ...far)) };
 }
@@ -62,7 +63,7 @@ export function drawSteps(steps, go) {
           "aria-pressed": String(t === scene.step),
           onclick: () => go(t + 1),
         },
-        h("strong", {}, innerNumber(`k = ${t + 1}`, `Iteration ${t + 1} of Procedure 1`)),
+        h("strong", {}, innerNumber(`k = ${t + 1}`, `Iteration ${t + 1} of the routing`)),
         canvas,
         h(
           "span",
@@ -120,7 +121,7 @@ export function drawLegend(legend) {
       ),
     ),
     bar,
-    last && shareOf(i, last) > 0.5
+    last && scene.card.routing === "dynamic" && shareOf(i, last) > 0.5
       ? h(
           "p",
           { class: "note" },

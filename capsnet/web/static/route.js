@@ -35,7 +35,13 @@ export function enter(panel, signal) {
     h(
       "div",
       { class: "panel-head" },
-      h("h2", {}, "Procedure 1, one iteration at a time"),
+      h(
+        "h2",
+        {},
+        isPapers()
+          ? "Procedure 1, one iteration at a time"
+          : `${capital(scene.card.routing)}, one iteration at a time`,
+      ),
       h(
         "button",
         { type: "button", "aria-label": "Iteration before", onclick: () => turn(-1) },
@@ -102,11 +108,60 @@ export function enter(panel, signal) {
   draw();
 }
 
+/** Whether the network routes as the paper does, whose lines are explained. */
+const isPapers = () => scene.card.routing === "dynamic";
+
+/** @param {string} words */
+const capital = (words) => words[0].toUpperCase() + words.slice(1);
+
+/**
+ * The numbers of the marked capsule and the chosen class, of a routing that is not the paper's.
+ * @param {HTMLElement} formulas
+ */
+function drawNumbers(formulas) {
+  const { analysis, card, which, step } = scene;
+  const i = state.capsule;
+  const j = card.classes[which];
+  const c = analysis.couplings[step][i * analysis.J + which];
+  const votes = analysis.votes[i * analysis.J + which];
+  const v = analysis.v_steps[step][which];
+  const cosine = analysis.agreement(step, i, which) / (votes * v) || 0;
+  /** @type {(words: string, value: string, tip: string) => HTMLElement} */
+  const line = (words, value, tip) => h("div", { class: "formula" }, words, number(value, tip));
+  refill(
+    formulas,
+    h(
+      "h3",
+      {},
+      "Iteration ",
+      number(`${step + 1} of ${card.num_iters}`, "How often couplings and classes were computed"),
+    ),
+    line("coupling c = ", c.toFixed(3), `The share of this capsule that goes to “${j}”`),
+    line("length of the vote |û| = ", votes.toFixed(2), `What this capsule says of “${j}”`),
+    line(
+      "direction of the vote, cos = ",
+      minus(cosine, 2),
+      `1: the vote points where “${j}” points, −1: the other way`,
+    ),
+    line("length |v| = ", v.toFixed(3), `How sure the network is of “${j}”: its activation`),
+    h(
+      "p",
+      { class: "note" },
+      `This network's capsules are sent by ${card.routing}, not by the paper's dynamic routing; `,
+      "docs/routings has its equations.",
+    ),
+  );
+}
+
 /**
  * The four lines of Procedure 1 with the numbers of the marked capsule and the chosen class.
  * @param {HTMLElement} formulas
  */
 function drawFormulas(formulas) {
+  if (!isPapers()) {
+    drawNumbers(formulas);
+    return;
+  }
   const { analysis, card, which, step } = scene;
   const i = state.capsule;
   const j = card.classes[which];

@@ -135,6 +135,7 @@ function unpack(answer, card) {
   const J = card.classes.length;
   const [rows, columns, types] = card.grid;
   const b = toFloats(answer.b);
+  const told = toFloats(answer.c);
   const I = rows * columns * types;
   const steps = card.num_iters;
   return {
@@ -145,13 +146,15 @@ function unpack(answer, card) {
     pictures: toBytes(answer.pictures),
     I,
     J,
-    /** b_ij before iteration t. */
+    /** b_ij before iteration t, of dynamic routing. */
     logit: (t, i, j) => b[(t * I + i) * J + j],
-    /** u_hat_ij · v_j of iteration t: by how much b_ij grew. */
+    /** u_hat_ij · v_j of iteration t: by how much b_ij of dynamic routing grew. */
     agreement: (t, i, j) => b[((t + 1) * I + i) * J + j] - b[(t * I + i) * J + j],
-    /** c [I, J] of each iteration: the softmax over j of b. */
+    /** c [I, J] of each iteration: for dynamic routing the softmax over j of b. */
     couplings: Array.from({ length: steps }, (_, t) =>
-      softmax(b.subarray(t * I * J, (t + 1) * I * J), J, card.leaky),
+      told.length
+        ? told.subarray(t * I * J, (t + 1) * I * J)
+        : softmax(b.subarray(t * I * J, (t + 1) * I * J), J, card.leaky),
     ),
   };
 }

@@ -36,6 +36,7 @@ export interface NetCard {
   primary_dim: number;
   class_dim: number;
   num_iters: number;
+  routing: string;
   leaky: boolean;
   has_bias: boolean;
   has_decoder: boolean;
@@ -93,6 +94,7 @@ export interface Analysis {
   u: string;
   votes: string;
   b: string;
+  c: string;
   s_steps: number[][];
   v_steps: number[][];
   drawn: number[];
