@@ -101,12 +101,16 @@ def measure(trained: Trained) -> dict[str, Any]:
 def read(
     model: Model, images: Tensor, amount: float | Tensor, key: str, reader: Model
 ) -> dict[str, float]:
-    """Return the share that the model, and the reader, read as what was drawn, and the change."""
+    """Return the share that the model, and the reader, read as what was drawn, and the change.
+
+    first_change: that by the first number alone, the principal direction of a turned model.
+    """
     own, others = (self_reading(model, images, amount, who) for who in (None, reader))
     return {
         f"same_percent_{key}": 100 * own.same,
         f"reader_percent_{key}": 100 * others.same,
         f"change_{key}": own.change,
+        f"first_change_{key}": own.change_of[0],
     }
 
 
@@ -164,7 +168,8 @@ def table(results: Results) -> str:
         body.append([shown, mean_std(values(runs, "error_percent")), *cells])
         more = ("same_percent_at_spreads", "reader_percent_at_spreads")
         cells = [mean_std(values(runs, key), 1) for key in more]
-        cells.append(mean_std(values(runs, "change_at_spreads"), 3))
+        for key in ("change_at_spreads", "first_change_at_spreads"):
+            cells.append(mean_std(values(runs, key), 3))
         for name in PROPERTIES:
             cells += [mean_std(values(runs, f"r_{name}")), mean_std(values(runs, f"by_{name}"))]
         meant.append([shown, *cells])
@@ -173,6 +178,7 @@ def table(results: Results) -> str:
         "read as drawn, %",
         "by a CNN, %",
         "change",
+        "change by the first",
         *(
             text
             for name, unit in zip(PROPERTIES, UNITS, strict=True)
