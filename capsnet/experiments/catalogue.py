@@ -8,6 +8,7 @@ from capsnet.experiments import (
     family_multimnist,
     few_labels,
     multimnist,
+    poses,
     scrambled,
     self_reading,
     table1,
@@ -29,6 +30,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         *family.EXPERIMENTS,
         self_reading.EXPERIMENT,
         depth.EXPERIMENT,
+        poses.EXPERIMENT,
         tune.EXPERIMENT,
         tune_multimnist.EXPERIMENT,
     )

@@ -83,6 +83,7 @@ _DATA: dict[str, dict[str, Any]] = {
     "multimnist": {"data": "multidigits"},
     "fashion": {"data": "digits"},
     "cifar10": {"data": "digits"},
+    "scenes": {"data": "scenes", "image_size": 16},
     "mnist40": {"data": "digits", "image_size": 40, "shift": 6},
 }
 
