@@ -112,7 +112,7 @@ def is_about_text(call):
         return call.func.id == "open" and not is_binary(call.args[1:])
     name = getattr(call.func, "attr", "")
     owner = getattr(getattr(call.func, "value", None), "id", "")
-    if name == "open" and owner not in ("Image", "archive", "os", "webbrowser"):
+    if name == "open" and owner not in ("Image", "archive", "os", "tarfile", "webbrowser"):
         return not is_binary(call.args)
     return name in ("read_text", "write_text")
 

@@ -5,6 +5,7 @@ pixels = SharedDecoder(ConvDecoder(32, (1, 28, 28)))(v, which=labels)
 """
 
 from itertools import pairwise
+from math import prod, sqrt
 from typing import Literal
 
 import torch
@@ -105,6 +106,13 @@ def _doublings(side: int) -> int:
 
 
 def _upscale(fan_in: int, fan_out: int, higher: bool, wider: bool) -> nn.ConvTranspose2d:
-    """Return a 3×3 convolution that makes a map twice as high, or wide, or leaves it so."""
+    """Return a 3×3 convolution that makes a map twice as high, or wide, or leaves it so.
+
+    It starts by He's rule: with torch's own start a few ReLUs in a row can be dead from the first.
+    """
     stride, more = (1 + higher, 1 + wider), (int(higher), int(wider))
-    return nn.ConvTranspose2d(fan_in, fan_out, 3, stride, padding=1, output_padding=more)
+    conv = nn.ConvTranspose2d(fan_in, fan_out, 3, stride, padding=1, output_padding=more)
+    nn.init.normal_(conv.weight, std=sqrt(2 * prod(stride) / (9 * fan_in)))
+    assert conv.bias is not None
+    nn.init.zeros_(conv.bias)
+    return conv

@@ -57,7 +57,14 @@ def trainings(monkeypatch):
     return train
 
 
-@pytest.mark.parametrize("name", EXPERIMENTS)
+# Others of the same make, or with many rows; `make long` has them.
+LONG = {"family-fashion", "family-affine", "family-few", "family-cifar10", "depth", "self-reading"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=pytest.mark.long if name in LONG else ()) for name in EXPERIMENTS],
+)
 def test_experiment_from_recipes_to_table(name, here, tmp_path, trainings):
     experiment = EXPERIMENTS[name]
     rows = list(experiment.recipes(0))

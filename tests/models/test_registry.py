@@ -56,6 +56,7 @@ def labels_for(task):
 
 @pytest.mark.parametrize("name", list_models())
 def test_model(name, tmp_path):
+    torch.manual_seed(0)
     shape, task = small_shape(name), task_for(name)
     J = len(task.names)
     model = create_model(name, image_shape=shape, **task.options)
@@ -326,7 +327,7 @@ def test_routed_primary_capsules_reach_the_model():
     ("call", "sentence"),
     [
         (lambda: create_model("capsnet_mnits"), "did you mean 'capsnet_mnist'"),
-        (lambda: create_model("lstm"), "choose one of: capsnet_mnist"),
+        (lambda: create_model("lstm"), "choose one of: capsnet_deep, capsnet_mnist"),
         (lambda: create_model("capsnet_small", num_iter=2), "did you mean 'num_iters'"),
         (lambda: create_model("cnn_small", leaky=True), "no option of cnn_small called 'leaky'"),
         (lambda: create_model("capsnet_mnist", image_shape=(1, 8, 8)), "9×9 kernel does not fit"),

@@ -394,8 +394,8 @@ def test_huge_votes_become_unit_vectors():
 
 def test_trace_says_which_routing_it_was():
     u, W = inputs()
-    assert routing_trace(u, W)[6:] == (False, False)
-    assert routing_trace(u, W, leaky=True)[6:] == (True, False)
+    assert routing_trace(u, W)[6:] == (False, False, "dynamic")
+    assert routing_trace(u, W, leaky=True)[6:] == (True, False, "dynamic")
     trace = routing_trace(u, W, bias=small_bias())
     assert not trace.leaky and trace.biased
 
