@@ -333,10 +333,8 @@ class Run:
         plan = epoch_plan(step.stream, self.config.seed, epoch, count * size)
         parts = zip(*(x.split(size) for x in plan.values()), strict=True)
         with step.autocast:
-            refresh_norms(
-                step.model,
-                (step.stream.batch(dict(zip(plan, part, strict=True))).images for part in parts),
-            )
+            batches = (step.stream.batch(dict(zip(plan, part, strict=True))) for part in parts)
+            refresh_norms(step.model, batches, step.progress)
 
     def save(self) -> None:
         """Write a checkpoint, unless training has gone wrong."""

@@ -6,10 +6,10 @@ A norm's running statistics lag behind weights that move fast, and say nothing o
 from collections.abc import Iterable
 
 import torch
-from torch import Tensor
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from capsnet.models import Model
+from capsnet.models import Model, Progress
+from capsnet.tasks import Batch
 
 IMAGES = 2048  # that statistics are measured on
 
@@ -20,17 +20,24 @@ def has_norms(model: Model) -> bool:
 
 
 @torch.no_grad()
-def refresh_norms(model: Model, batches: Iterable[Tensor]) -> None:
-    """Set the statistics of all norms that are trained to their mean over batches of images."""
+def refresh_norms(model: Model, batches: Iterable[Batch], progress: Progress) -> None:
+    """Set the statistics of all norms that are trained to their mean over batches.
+
+    The loss is computed too, since a decoder may have norms; what no batch comes by stays as it is.
+    """
     norms = _moving(model)
-    momenta = [norm.momentum for norm in norms]
+    before = [
+        (norm.momentum, {k: x.clone() for k, x in norm.state_dict().items()}) for norm in norms
+    ]
     for norm in norms:
         norm.reset_running_stats()
         norm.momentum = None  # the plain mean
-    for images in batches:
-        model(images)
-    for norm, momentum in zip(norms, momenta, strict=True):
+    for batch in batches:
+        model.loss(model(batch.images), batch, progress)
+    for norm, (momentum, state) in zip(norms, before, strict=True):
         norm.momentum = momentum
+        if not norm.num_batches_tracked:
+            norm.load_state_dict(state)
 
 
 def _moving(model: Model) -> list[_BatchNorm]:
