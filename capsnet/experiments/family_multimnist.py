@@ -28,7 +28,7 @@ CNN = "CNN head"
 CNN_DRAWS = "CNN head, decoder"
 DECODER = "decoder=(256, 512)"
 
-# Recipe of both models chosen on held-out digits (tune-multimnist).
+# Recipe of the capsules, chosen on held-out digits (tune-multimnist); the CNN has the same.
 ROWS: dict[str, tuple[str, tuple[str, ...]]] = {
     R3: ("capsnet_modern", ()),
     R1: ("capsnet_modern", ("num_iters=1",)),

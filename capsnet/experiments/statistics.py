@@ -57,6 +57,7 @@ def compare_paired(
     pairs = list(pairs)
     found = [paired(rows.get(a, {}), rows.get(b, {})) for a, b in pairs]
     corrected = holm([None if x is None else x.p for x in found])
+    count = sum(x is not None for x in found)
     texts = []
     for (a, b), x, p in zip(pairs, found, corrected, strict=True):
         if x is None or p is None:
@@ -67,7 +68,7 @@ def compare_paired(
         texts.append(
             f"{what}, {a} against {b}: {x.difference:+.{digits}f} "
             f"[{x.low:+.{digits}f}, {x.high:+.{digits}f}] over {x.num} seeds; {verdict} "
-            f"(paired t-test, {show_p(x.p)}; {show_p(p)} as one of {len(pairs)} tests)."
+            f"(paired t-test, {show_p(x.p)}; {show_p(p)} as one of {count} tests)."
         )
     return texts
 

@@ -65,3 +65,4 @@ def test_differences_are_corrected_for_their_number():
     assert "lower for a" in said[0] and "over 4 seeds" in said[0]
     assert "no significant difference" in said[1]
     assert "too few shared seeds" in said[2]
+    assert all("as one of 2 tests" in text for text in said[:2])  # the third was not made
