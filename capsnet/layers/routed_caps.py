@@ -30,10 +30,9 @@ class RoutedCaps(nn.Module):
         dim: int,
         routing: Routing,
         readout: bool = False,
-        std: float = 1.0,
     ) -> None:
         super().__init__()
-        self.W = nn.Parameter(std * torch.randn(num_lower, num_classes, dim, lower_dim))
+        self.W = nn.Parameter(0.1 * torch.randn(num_lower, num_classes, dim, lower_dim))
         self.routing = routing
         self.readout = nn.Linear(dim, 1) if readout else None
 

@@ -158,7 +158,7 @@ def class_layer(
         return SelfAttentionCaps(I, D, J, E)
     inside: Routing
     if routing == "em":
-        inside = EmRouting(J, num_iters or 3, beta_u=0.0)  # votes spread by about one
+        inside = EmRouting(J, num_iters or 3, beta_u=2.5)  # votes spread by about 0.1
     elif routing == "vb":
         inside = VbRouting(J, num_iters or 3)
     elif routing == "self":
