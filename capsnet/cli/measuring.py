@@ -109,9 +109,10 @@ def reproduce(
     Example: capsnet reproduce table1 --minutes 9
 
     Args:
-        name: table1, multimnist, affine, few-labels, scrambled, equivariance, depth,
-            tune, tune-multimnist, or to be drawn from shipped weights, without any other option,
-            figure-perturbation, figure-overlap or figure-routing.
+        name: table1, multimnist, affine, few-labels, scrambled, equivariance, family,
+            family-multimnist, family-affine, family-fashion, family-cifar10, family-few,
+            self-reading, depth, poses, tune, tune-multimnist, or to be drawn from shipped weights,
+            without any other option, figure-perturbation, figure-overlap or figure-routing.
         rows: Names of the only rows to make, as in the table; by default all.
         seeds: Number of seeds per row, counted from 0; by default the experiment's own.
         minutes: Start no run that is not expected to end in this time; cut off the first if it
