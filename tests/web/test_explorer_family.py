@@ -83,7 +83,7 @@ def test_route_explains_no_other_routing_by_the_papers_lines(visit, serving, wei
         lines = page.locator(".formula").all_inner_texts()
         assert len(lines) == 4 and not any("squash" in line for line in lines)
         assert "EM routing" in page.locator(".formulas .note").inner_text()
-        side, step, start = model.field
+        side, _, start = model.field
         page.locator("#primary").hover(position={"x": 5, "y": 5})
         box = page.locator("#field").bounding_box()
         image = page.locator("#field").locator("..").bounding_box()
