@@ -56,8 +56,10 @@ def check_values(
 
 def _mistake(name: str, called: str, value: Any, errors: list[Any]) -> UserError:
     """Return the error for a value that breaks a rule."""
-    # Of a setting that may be left out, the other rule says more.
+    # Of a setting that may be left out, the other rule says more; of a word, that it is unknown.
     found = next((e for e in errors if e["type"] != "none_required"), errors[0])
+    if isinstance(value, str):
+        found = next((e for e in errors if e["type"] == "literal_error"), found)
     if found["type"] == "literal_error":
         words = found["ctx"]["expected"].replace(" or ", ", ").split(", ")
         return unknown_name(name, str(value), [word.strip("'") for word in words])

@@ -351,6 +351,8 @@ def test_models_lists_all_with_their_size(cli):
     lines = {line.split()[0]: line for line in cli("models").out.splitlines()}
     assert "8,215,568  shipped " in lines["capsnet_mnist"]
     assert "shipped" not in lines["cnn_baseline"] and "shipped" in lines["cnn_small"]
+    starts = {re.search(r"  (–|shipped|weights) ", line).start() for line in lines.values()}
+    assert len(starts) == 1  # a column
 
 
 def test_info_of_the_machine_and_of_weights(cli, trained):

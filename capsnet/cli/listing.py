@@ -143,11 +143,12 @@ def models(plugin: tuple[Path, ...] = (), json: bool = False) -> int:
             }
         )
     lines = []
+    width = max(len(name) for name in ("model", *list_models()))
     for row in rows:
         count = "–" if row["parameters"] is None else f"{row['parameters']:,}"
         weights = "shipped" if row["weights_shipped"] else "–"
-        lines.append(f"{row['name']:<20} {count:>12}  {weights:<8} {row['description']}")
-    header = f"{'model':<20} {'parameters':>12}  {'weights':<8} what it is"
+        lines.append(f"{row['name']:<{width}} {count:>12}  {weights:<8} {row['description']}")
+    header = f"{'model':<{width}} {'parameters':>12}  {'weights':<8} what it is"
     show(json, {"models": rows}, "\n".join([header, *lines]))
     return 0
 

@@ -8,6 +8,7 @@ from math import ceil
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from capsnet.errors import UserError
 from capsnet.layers.conv import Conv2d
 
 LARGEST_SIDE = 10  # of the map; sides above it are halved
@@ -27,6 +28,11 @@ class Stem(nn.Module):
         channels: tuple[int, ...] = (64, 128, 256),
     ) -> None:
         super().__init__()
+        if not channels:
+            raise UserError(
+                "channels=() makes no stem; give the channels of at least one stage, as in "
+                "channels=(16, 32, 64)."
+            )
         self.out_channels = channels[-1]
         self.size = size  # of the map
         # What a feature sees, in pixels: how far from one to the next, how much, and from where.

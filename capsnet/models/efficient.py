@@ -31,7 +31,7 @@ SMALLNORB: dict[str, Any] = {
 }
 
 
-@register_model("efficient_capsnet", "Efficient-CapsNet for 28×28 digits, 161,824 parameters.")
+@register_model("efficient_capsnet", "Efficient-CapsNet for 28×28 digits, 161,824 without decoder.")
 @register_model(
     "efficient_capsnet_multimnist",
     "Efficient-CapsNet for two overlapping digits on 36×36.",

@@ -4,12 +4,12 @@ output = CapsNetModern(image_shape=(3, 64, 64), num_classes=5)(images)
 """
 
 from math import ceil, prod
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor
 
-from capsnet.errors import UserError
+from capsnet.errors import UserError, unknown_name
 from capsnet.layers import (
     ClassCaps,
     Decoder,
@@ -163,6 +163,8 @@ def class_layer(
         inside = VbRouting(J, num_iters or 3)
     elif routing == "self":
         inside = SelfRouting(I, J, D)
-    else:
+    elif routing == "ida":
         inside = IdaRouting(E, num_iters or 2)
+    else:
+        raise unknown_name("routing", routing, get_args(RoutingName))
     return RoutedCaps(I, D, J, E, inside, readout=routing == "ida")

@@ -209,8 +209,8 @@ def start_from(where: str, name: str, options: dict[str, Any], task: Task) -> Mo
     before = option_of(model_entry(name), card.options, "image_shape")
     if before[0] != model.image_shape[0]:
         raise UserError(
-            f"{where} was trained on images with {before[0]} channels, these have "
-            f"{model.image_shape[0]}; ask for --channels {before[0]}."
+            f"{where} was trained on images with {before[0]} channel{'s' * (before[0] > 1)}, "
+            f"these have {model.image_shape[0]}; ask for --channels {before[0]}."
         )
     same = before == model.image_shape and card.task == task
     try:

@@ -27,7 +27,7 @@ from capsnet.training.outcome import Epoch
 from capsnet.training.setup import open_stream
 
 CONFIG = "config.json"
-BASELINE = "baseline"  # the folder in a run's that holds the CNN of the same size
+BASELINE = "baseline"  # the folder in a run's that holds the CNN beside it
 PATHS = ("data_folder", "out")
 Say = Callable[[str], None]
 

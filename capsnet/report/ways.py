@@ -54,7 +54,7 @@ def ways_of(runs: Runs, say: Callable[[str], None] = lambda text: None) -> tuple
     """
     ways = [way_of("network", runs.done[0].model.name, runs.done)]
     if runs.cnns:
-        ways.append(way_of("cnn", f"a CNN of the same size ({runs.cnns[0].model.name})", runs.cnns))
+        ways.append(way_of("cnn", f"the CNN beside them ({runs.cnns[0].model.name})", runs.cnns))
     fitted: dict[int, list[tuple[str, str, Judged, Calibration]]] = {}
     known: dict[object, list[tuple[str, str, Judged, Calibration]]] = {}
     for number, run in enumerate(runs.done):

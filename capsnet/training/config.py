@@ -146,7 +146,8 @@ class TrainConfig(Layout):
     seeds: Annotated[int, Ge(1), Lt(1000)] = 1
     """Train so many times, from seed on."""
     baseline: Literal["auto", "cnn", "none"] = "auto"
-    """Train a CNN of the same size beside it, for the report; auto: for your own pictures."""
+    """Train a CNN beside it, on the same stem or else of the same size, for the report; auto: for
+    your own pictures."""
     final_split: Literal["test", "validation"] = "test"
     """What the final weights are evaluated on, once, at the end; validation needs holdout."""
     data_seed: Seed = 0

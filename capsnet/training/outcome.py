@@ -192,7 +192,7 @@ class Series:
 
     def __str__(self) -> str:
         beside = [run.baseline for run in self.runs if run.baseline is not None]
-        other = f"; a CNN of the same size {_told(beside)}" if beside else ""
+        other = f"; the CNN beside it {_told(beside)}" if beside else ""
         metric = self.runs[0].metric.replace("_percent", " in %").replace("_", " ")
         return (
             f"{self.model} on {self.data}, {metric}: {_told(self.figures)}{other}. "

@@ -86,6 +86,7 @@ class RunPlan:
     patience: int
     balance: str
     augmentation: dict[str, Any]  # what is switched on
+    model: str
     parameters: int
     trained_parameters: int
     device: str
@@ -150,7 +151,8 @@ class RunPlan:
         lines.append(f"augmentation: {', '.join(varied) or 'none'}{shown}")
         part = f", {self.trained_parameters:,} of them trained"
         part = part if self.trained_parameters < self.parameters else ""
-        lines.append(f"{self.parameters:,} parameters{part}; {self.precision} on {self.device}")
+        size = f"{self.parameters:,} parameters{part}"
+        lines.append(f"{self.model}, {size}; {self.precision} on {self.device}")
         return "\n".join([*lines, *self.hints])
 
 
@@ -173,6 +175,7 @@ def look_ahead(
         config.patience,
         config.balance,
         {name: x for name, x in augmentation.items() if x != plain[name]},
+        config.model,
         sum(p.numel() for p in model.parameters()),
         sum(p.numel() for p in model.parameters() if p.requires_grad),
         device_name(stream.device),

@@ -87,7 +87,7 @@ def train_baseline(config: TrainConfig, train_one: TrainOne) -> Interrupted | No
     beside = baseline_config(config)
     if beside is None:
         return None
-    print(f"a CNN of the same size beside {config.folder.name}:", file=sys.stderr)
+    print(f"a CNN beside {config.folder.name}:", file=sys.stderr)
     stopped = _finish(beside, train_one)
     if isinstance(stopped, Diverged):
         print(f"It is left out: {stopped}", file=sys.stderr)
@@ -96,7 +96,10 @@ def train_baseline(config: TrainConfig, train_one: TrainOne) -> Interrupted | No
 
 
 def baseline_config(config: TrainConfig) -> TrainConfig | None:
-    """Return the settings of a CNN with as many parameters as the finished run; None: none."""
+    """Return the settings of a CNN to compare the finished run with; None: none.
+
+    The model says which is made for it; otherwise it has as many parameters.
+    """
     own = find_data(config.data)[0].own
     if config.baseline == "none" or (config.baseline == "auto" and not own):
         return None

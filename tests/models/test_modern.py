@@ -4,6 +4,7 @@ import torch
 from capsnet.errors import UserError
 from capsnet.layers import Stem
 from capsnet.models import create_model
+from capsnet.models.modern import CapsNetModern
 from capsnet.tasks import Batch, OneLabel, Pairs
 
 TINY = {"channels": (4, 8), "primary_types": 3, "decoder": (8,)}
@@ -76,6 +77,21 @@ def test_routings_differ_by_few_parameters():
 def test_a_routing_without_iterations_is_not_asked_for_any(routing):
     with pytest.raises(UserError, match=f"routing='{routing}' has no iterations; leave num_iters"):
         create_model("capsnet_modern", routing=routing, num_iters=3)
+
+
+@pytest.mark.parametrize("name", ["capsnet_modern_small", "capsnet_deep", "cnn_modern"])
+def test_a_stem_without_stages_is_a_sentence(name):
+    with pytest.raises(UserError, match="give the channels of at least one stage"):
+        create_model(name, channels=())
+
+
+def test_unknown_words_are_told_from_the_known_ones():
+    with pytest.raises(UserError, match="no decoder called 'cov'; did you mean 'conv'"):
+        create_model("capsnet_modern", decoder="cov")
+    with pytest.raises(UserError, match="The option decoder must be numbers in brackets"):
+        create_model("capsnet_modern", decoder=8)
+    with pytest.raises(UserError, match="no routing called 'foo'"):
+        CapsNetModern(routing="foo")
 
 
 def test_too_small_a_picture_is_a_sentence():

@@ -108,7 +108,7 @@ def test_a_page_is_small_and_an_unfinished_fold_is_named(strange_runs, tmp_path)
     assert written.table.name == "mine-predictions.csv" and written.numbers.name == "mine.json"
     page = written.page.read_text(encoding="utf-8")
     assert "Not finished, and left out: fold2" in page
-    assert "There is no CNN of the same size" in page
+    assert "There is no CNN beside this run" in page
     assert len(page) < 1_000_000
 
 

@@ -86,6 +86,7 @@ def test_numbers_chosen_for_a_folder_are_kept_and_said(folder, tiny, ctrl_c, cap
         "batches of 8, 5 steps an epoch, 400 epochs",
         "2,000 steps",
         "augmentation: shift 2 px",
+        f"{config.model}, ",
         "float32 on cpu",
         "Fewer than 10 training images show dark;",
         "--balance sampling",

@@ -99,7 +99,7 @@ def test_shipped_weights_are_a_start_too(tiny):
     ("changes", "sentence"),
     [
         ({"model": "cnn_small", "options": ()}, "weights of capsnet_small, not of cnn_small"),
-        ({"channels": 3}, "ask for --channels 1"),
+        ({"channels": 3}, "images with 1 channel, these have 3; ask for --channels 1"),
         ({"options": ("conv_channels=9",)}, "another model"),
         ({"start_from": "nowhere/at/all"}, "no file or folder"),
         ({"start_from": None, "freeze": True}, "give start-from too"),
