@@ -13,7 +13,6 @@ SMALL = {"conv_channels": 8, "primary_types": 4, "decoder": (16,)}
 OTHERS = {
     "capsnet_modern_small": {"channels": (4, 8), "primary_types": 3, "decoder": (16,)},
     "deepcaps": {"conv_channels": 8, "types": 4, "class_dim": 8, "decoder_width": 8},
-    "capsnet_modern_small": {"channels": (4, 8), "primary_types": 3, "decoder": (16,)},
     "efficient_capsnet": {"channels": (8, 8), "kernels": (5, 3), "strides": (2, 2)},
 }
 MODELS = [name for name in list_models() if name.endswith(("small", "numbers")) or name in OTHERS]
