@@ -58,7 +58,8 @@ def trainings(monkeypatch):
 
 
 # Others of the same make, or with many rows; `make long` has them.
-LONG = {"family-fashion", "family-affine", "family-few", "family-cifar10", "depth", "self-reading"}
+LONG = {"family", "family-fashion", "family-affine", "family-few", "family-cifar10"}
+LONG |= {"depth", "self-reading"}
 
 
 @pytest.mark.parametrize(
@@ -84,6 +85,17 @@ def test_experiment_from_recipes_to_table(name, here, tmp_path, trainings):
     made = len(trainings.seen)
     assert reproduce(name, seeds=1, **here) == Summary(0, len(rows), 0)
     assert len(trainings.seen) == made
+
+
+def test_heads_are_measured_beyond_their_error(here):
+    rows = ("variational Bayes", "CNN, pooled, decoder")
+    assert reproduce("family", seeds=1, rows=rows, **here) == Summary(2, 0, 0)
+    records = read(here["results"], "family")
+    for r in records:
+        for key in EXPERIMENTS["family"].columns.values():
+            assert r.result[key] >= 0, key
+    table = EXPERIMENTS["family"].table({"family": records})
+    assert all(f"| {row} (" in table for row in rows) and "too few shared seeds" in table
 
 
 def test_rows_of_table_1_open_the_test_set_once(here, monkeypatch):

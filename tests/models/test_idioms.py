@@ -24,7 +24,9 @@ def build(name, **options):
     return create_model(name, **small, **options).eval()
 
 
-@pytest.fixture(params=MODELS)
+@pytest.fixture(
+    params=[pytest.param(m, marks=pytest.mark.long if m == "deepcaps" else ()) for m in MODELS]
+)
 def model(request):
     return build(request.param)
 

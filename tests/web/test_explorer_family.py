@@ -46,7 +46,10 @@ def weights(tmp_path_factory):
     return save
 
 
-@pytest.mark.parametrize("routing", NAMES)
+@pytest.mark.parametrize(
+    "routing",
+    [pytest.param(r, marks=pytest.mark.long if r in ("vb", "self", "ida") else ()) for r in NAMES],
+)
 def test_every_routing_is_told_as_it_is(routing, weights):
     path, model = weights(routing)
     client = TestClient(create_app(path), base_url="http://127.0.0.1")
