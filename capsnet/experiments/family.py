@@ -1,7 +1,9 @@
 """Every routing on one stem, by one recipe, on the same votes; and CNN heads in their place.
 
-capsnet_modern and cnn_modern have the same stem, and all rows but the pooled ones about as many
-parameters. MNIST with noise, blur, attacks, scrambled digits and calibration beside the error;
+capsnet_modern and cnn_modern have the same stem, and in all rows but the pooled ones the head has
+about as many weights; a decoder, where there is one, comes on top.
+
+MNIST with noise, blur, attacks, scrambled digits and calibration beside the error;
 Fashion-MNIST; CIFAR-10 for a few heads; digits placed on 40×40 and warped; few labels.
 """
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from capsnet.experiments.multimnist import EDGES, measure
+from capsnet.experiments.multimnist import EDGES, draw_overlap_errors, measure, overlap_cells
 from capsnet.experiments.pages import markdown
 from capsnet.experiments.runner.experiment import Experiment
 from capsnet.experiments.runner.records import Results, by_seed, current, marked, values
@@ -73,17 +73,14 @@ def recipes(seed: int) -> dict[str, TrainConfig]:
 
 
 def table(results: Results) -> str:
-    """Return errors in all and by overlap, speed, and tests of the differences over seeds."""
+    """Return errors in all and by overlap, and tests of the differences over seeds."""
     rows = current(results[NAME])
     spans = [f"overlap {low:.0%} to {high:.0%}" for low, high in pairwise(EDGES)]
     body = []
     for row in ROWS:
         runs = rows.get(row, [])
         cells = [marked(row, runs, recipes), mean_std(values(runs, "error_percent"))]
-        for low in EDGES[:-1]:
-            bins = [b for r in runs for b in r.result.get("overlap", []) if b["from"] == low]
-            cells.append(mean_std([b["error_percent"] for b in bins]))
-        body.append(cells)
+        body.append([*cells, *overlap_cells(runs)])
     errors = {row: by_seed(runs, "error_percent") for row, runs in rows.items()}
     said = compare_paired("Error", errors, PAIRS_OF_ROWS)
     said.append("Test pairs share digits: how far another test set would differ is not in these.")
@@ -95,23 +92,7 @@ def table(results: Results) -> str:
 
 def plot(results: Results) -> Figure:
     """Draw the error against the overlap, one line per run."""
-    figure = Figure(figsize=(6, 5), layout="constrained")
-    axis = figure.subplots()
-    rows = current(results[NAME])
-    for row in filter(rows.get, ROWS):
-        for k, run in enumerate(rows[row]):
-            bins = run.result.get("overlap", [])
-            axis.plot(
-                [100 * b["mean_overlap"] for b in bins],
-                [b["error_percent"] for b in bins],
-                "o-",
-                color=COLOURS[row],
-                label=row if k == 0 else None,
-            )
-    axis.set(xlabel="overlap of the two frames, %", ylabel="exact-match test error, %")
-    axis.set_ylim(bottom=0)
-    figure.legend(loc="outside lower center", fontsize=8)
-    return figure
+    return draw_overlap_errors(current(results[NAME]), COLOURS)
 
 
 EXPERIMENT = Experiment(

@@ -24,7 +24,7 @@ from capsnet.experiments.rows import (
     verdicts,
 )
 from capsnet.experiments.runner.experiment import Experiment, Trained
-from capsnet.experiments.runner.records import Results, current, marked, values
+from capsnet.experiments.runner.records import Record, Results, current, marked, values
 from capsnet.experiments.statistics import mean_std
 from capsnet.experiments.tune_multimnist import AFFINE_5
 from capsnet.figures.plot import BLUE, GREEN, ORANGE, PINK, RED
@@ -124,10 +124,7 @@ def table(results: Results) -> str:
             IN_THE_PAPER[row][1],
             mean_std(values(runs, "error_percent")),
         ]
-        for low in EDGES[:-1]:
-            bins = [b for r in runs for b in r.result.get("overlap", []) if b["from"] == low]
-            cells.append(mean_std([b["error_percent"] for b in bins]))
-        body.append(cells)
+        body.append([*cells, *overlap_cells(runs)])
     header = ("exact-match test error %", "paper", "here", *spans)
     beside = ((OURS, BASELINE), (OURS, R3), (OURS, OURS_WARPED))
     pairs = (*combinations((BASELINE, R1, R3), 2), *beside)
@@ -137,19 +134,29 @@ def table(results: Results) -> str:
     return "\n\n".join(parts)
 
 
+def overlap_cells(runs: list[Record]) -> list[str]:
+    """Return the error of runs at each span of the overlap."""
+    bins = [b for r in runs for b in r.result.get("overlap", [])]
+    return [mean_std([b["error_percent"] for b in bins if b["from"] == low]) for low in EDGES[:-1]]
+
+
 def plot(results: Results) -> Figure:
     """Draw the error against the overlap, one line per run."""
+    return draw_overlap_errors(current(results["multimnist"]), COLOURS)
+
+
+def draw_overlap_errors(rows: dict[str, list[Record]], colours: dict[str, str]) -> Figure:
+    """Draw the error of rows against the overlap, one line per run."""
     figure = Figure(figsize=(6, 5), layout="constrained")
     axis = figure.subplots()
-    rows = current(results["multimnist"])
-    for row in filter(rows.get, MODELS):
+    for row in filter(rows.get, colours):
         for k, run in enumerate(rows[row]):
             bins = run.result.get("overlap", [])
             axis.plot(
                 [100 * b["mean_overlap"] for b in bins],
                 [b["error_percent"] for b in bins],
                 "o-",
-                color=COLOURS[row],
+                color=colours[row],
                 label=row if k == 0 else None,
             )
     axis.set(xlabel="overlap of the two frames, %", ylabel="exact-match test error, %")

@@ -32,6 +32,20 @@ def check_votes(u_hat: Tensor, a: Tensor | None, num_iters: int = 1) -> None:
         )
 
 
+def check_capsules(u: Tensor, W: Tensor) -> None:
+    """Raise a UserError unless these are capsules [N, I, D] and transformations [I, J, E, D]."""
+    if W.dim() != 4:
+        raise UserError(f"W of shape {tuple(W.shape)} must be [I, J, E, D].")
+    if not u.is_floating_point():
+        raise UserError(f"u of type {u.dtype} cannot be routed; give floating-point numbers.")
+    I, D = W.shape[0], W.shape[3]
+    if u.dim() != 3 or u.shape[1:] != (I, D):
+        raise UserError(
+            f"u of shape {tuple(u.shape)} does not fit W of shape {tuple(W.shape)}; "
+            f"u must be [N, {I}, {D}]."
+        )
+
+
 def undecided(u_hat: Tensor, share: Share) -> Tensor:
     """Return the couplings [1, P, I, J] of logits that are all zero: the same for every sample."""
     logits = wide(u_hat[:1, :, :, :, :1]).new_zeros(1, *u_hat.shape[1:4])

@@ -21,6 +21,7 @@ from capsnet.ops.dynamic.reference import (
 from capsnet.ops.gpu import INTERPRETED, TRITON
 from capsnet.ops.plain import needs_plain
 from capsnet.ops.trace import RoutingTrace
+from capsnet.ops.votes import check_capsules
 
 __all__ = ["dynamic_routing", "dynamic_routing_votes", "routing_trace"]
 
@@ -65,7 +66,7 @@ def dynamic_routing(
         torch.Size([32, 10, 16])
     """
     _check(num_iters, gradient)
-    _check_shapes(u, W)
+    check_capsules(u, W)
     _check_bias(bias, *W.shape[1:3])
     runs = _choose(backend, u, W)
     if runs == "fused":
@@ -134,7 +135,7 @@ def routing_trace(
         True
     """
     _check(num_iters, "full")
-    _check_shapes(u, W)
+    check_capsules(u, W)
     _check_bias(bias, *W.shape[1:3])
     return trace_votes(transform(u, W), num_iters, bias, leaky)
 
@@ -178,19 +179,6 @@ def _check(num_iters: int, gradient: str) -> None:
         raise UserError(f"num_iters must be at least 1, not {num_iters}.")
     if gradient not in ("full", "last"):
         raise UserError(f"gradient must be 'full' or 'last', not {gradient!r}.")
-
-
-def _check_shapes(u: Tensor, W: Tensor) -> None:
-    if W.dim() != 4:
-        raise UserError(f"W of shape {tuple(W.shape)} must be [I, J, E, D].")
-    if not u.is_floating_point():
-        raise UserError(f"u of type {u.dtype} cannot be routed; give floating-point numbers.")
-    I, D = W.shape[0], W.shape[3]
-    if u.dim() != 3 or u.shape[1:] != (I, D):
-        raise UserError(
-            f"u of shape {tuple(u.shape)} does not fit W of shape {tuple(W.shape)}; "
-            f"u must be [N, {I}, {D}]."
-        )
 
 
 def _check_bias(bias: Tensor | None, J: int, E: int) -> None:

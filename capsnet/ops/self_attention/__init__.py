@@ -17,6 +17,7 @@ from capsnet.ops.self_attention.reference import (
     transform,
 )
 from capsnet.ops.trace import RoutingTrace
+from capsnet.ops.votes import check_capsules
 
 __all__ = [
     "over_parents",
@@ -45,7 +46,7 @@ def self_attention_routing(u: Tensor, W: Tensor, *, bias: Tensor | None = None) 
         >>> self_attention_routing(u, W).shape
         torch.Size([32, 10, 16])
     """
-    _check_shapes(u, W)
+    check_capsules(u, W)
     _check_bias(bias, *W.shape[:2])
     v = route_votes(transform(u, W), bias, over_parents)
     return v.to(torch.promote_types(u.dtype, W.dtype))
@@ -93,24 +94,11 @@ def self_attention_trace(u: Tensor, W: Tensor, *, bias: Tensor | None = None) ->
         >>> trace.c.shape, trace.c[0].sum(dim=-1).allclose(torch.ones(2, 5))
         (torch.Size([1, 2, 5, 3]), True)
     """
-    _check_shapes(u, W)
+    check_capsules(u, W)
     _check_bias(bias, *W.shape[:2])
     trace = trace_votes(transform(u, W), bias)
     dtype = torch.promote_types(u.dtype, W.dtype)
     return trace._replace(**{name: getattr(trace, name).to(dtype) for name in "bcsva"})
-
-
-def _check_shapes(u: Tensor, W: Tensor) -> None:
-    if W.dim() != 4:
-        raise UserError(f"W of shape {tuple(W.shape)} must be [I, J, E, D].")
-    if not u.is_floating_point():
-        raise UserError(f"u of type {u.dtype} cannot be routed; give floating-point numbers.")
-    I, D = W.shape[0], W.shape[3]
-    if u.dim() != 3 or u.shape[1:] != (I, D):
-        raise UserError(
-            f"u of shape {tuple(u.shape)} does not fit W of shape {tuple(W.shape)}; "
-            f"u must be [N, {I}, {D}]."
-        )
 
 
 def _check_bias(bias: Tensor | None, I: int, J: int) -> None:
