@@ -102,7 +102,7 @@ def add_routes(app: FastAPI, nets: Nets, worker: Worker) -> None:
         num_mistakes=0 if mistakes is None else len(mistakes),
     )
 
-    @app.get("/", include_in_schema=False)
+    @app.api_route("/", methods=["GET", "HEAD"], include_in_schema=False)
     async def page() -> FileResponse:
         return FileResponse(STATIC / "index.html")
 
