@@ -75,9 +75,8 @@ def test_who_does_not_send_a_whole_request_is_not_waited_for(app, monkeypatch):
     with httpx2.Client(base_url=f"http://127.0.0.1:{where}") as visitor:
         assert visitor.get("/api/info").status_code == 200
         for connection in half_sent(where):
-            with connection:
-                with suppress(ConnectionResetError):
-                    assert connection.recv(1) == b""
+            with connection, suppress(ConnectionResetError):
+                assert connection.recv(1) == b""
         assert visitor.get("/api/info").status_code == 200
     running.should_exit = True
     thread.join()
