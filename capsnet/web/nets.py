@@ -68,6 +68,7 @@ class Nets:
     capsnet: Net
     overlap: Net
     cnn: Model | None
+    cnn_card: Card
 
 
 def load_nets(weights: str | None, overlap: str | None, cnn: str | None) -> Nets:
@@ -83,7 +84,7 @@ def load_nets(weights: str | None, overlap: str | None, cnn: str | None) -> Nets
             f"{overlap} does not draw two overlapping digits; give a CapsNet with a decoder that "
             "was trained on multimnist or multidigits."
         )
-    other, _ = find_model(cnn or "cnn_small")
+    other, card = find_model(cnn or "cnn_small")
     seen = (other.image_shape, list(other.task.names))
     fits = other.traced is None and seen == (main.model.image_shape, main.classes)
     if cnn and not fits:
@@ -91,7 +92,7 @@ def load_nets(weights: str | None, overlap: str | None, cnn: str | None) -> Nets
             f"{cnn} is no CNN for the images and classes of the CapsNet; give one trained on the "
             "same data, or leave --cnn-weights out."
         )
-    return Nets(main, pairs, other.eval() if fits else None)
+    return Nets(main, pairs, other.eval() if fits else None, card)
 
 
 def _net(where: str) -> Net:

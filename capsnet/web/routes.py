@@ -19,6 +19,8 @@ from torch import Tensor
 
 from capsnet.data import OverlapStream
 from capsnet.data.sets.digits import load_digits
+from capsnet.models import Model
+from capsnet.models.weights import Card
 from capsnet.prediction.seeing import reads_ink
 from capsnet.tasks import Numbers
 from capsnet.web import schema
@@ -87,6 +89,7 @@ def add_routes(app: FastAPI, nets: Nets, worker: Worker) -> None:
     facts = schema.Info(
         capsnet=net_card(main),
         overlap=net_card(pairs),
+        cnn=None if cnn is None else cnn_card(cnn, nets.cnn_card),
         digits=schema.Digits(
             image_shape=split.image_shape,
             classes=list(split.task.names),
@@ -204,7 +207,7 @@ def net_card(net: Net) -> schema.NetCard:
         name=model.name,
         data=net.card.data,
         error_percent=net.card.result.get("error_percent"),
-        num_parameters=sum(p.numel() for p in model.parameters()),
+        num_parameters=num_parameters(model),
         image_shape=model.image_shape,
         classes=net.classes,
         grid=net.placed.grid,
@@ -220,6 +223,21 @@ def net_card(net: Net) -> schema.NetCard:
         spreads=None if net.reference is None else table(net.reference.spreads),
         tells_numbers=isinstance(model.task, Numbers),
     )
+
+
+def cnn_card(model: Model, card: Card) -> schema.CnnCard:
+    """Return what the page says of the CNN."""
+    return schema.CnnCard(
+        name=model.name,
+        data=card.data,
+        error_percent=card.result.get("error_percent"),
+        num_parameters=num_parameters(model),
+    )
+
+
+def num_parameters(model: Model) -> int:
+    """Return how many numbers were learnt."""
+    return sum(p.numel() for p in model.parameters())
 
 
 def table(rows: tuple[tuple[float, ...], ...] | None) -> list[list[float]] | None:

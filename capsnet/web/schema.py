@@ -112,11 +112,21 @@ class Digits(BaseModel):
     num_pages: int = Field(description="after which the same ones come again")
 
 
+class CnnCard(BaseModel):
+    """What the page says of the CNN in Warp."""
+
+    name: str
+    data: str
+    error_percent: float | None
+    num_parameters: int
+
+
 class Info(BaseModel):
     """What this server can show; why_no_cnn says what to do where has_cnn is false."""
 
     capsnet: NetCard
     overlap: NetCard
+    cnn: CnnCard | None
     digits: Digits
     limits: Limits
     has_cnn: bool

@@ -1,5 +1,8 @@
 """What the columns and panels say and how they are touched, in a real browser."""
 
+from math import hypot
+
+import pytest
 from screen import drag, state_of
 
 from capsnet.web.samples import digit_samples
@@ -183,3 +186,27 @@ def test_a_morph_to_itself_says_that_nothing_changes(visit):
     page.get_by_text("Both ends are the same picture").wait_for()
     page.locator(".class-row").nth(8).click()
     page.get_by_text("Capsule “8” fades out").wait_for()
+
+
+def test_the_bar_of_a_tweaked_capsule_is_as_long_as_its_vector(visit):
+    page = visit("sample=3&which=3&tweak=0.25,-0.25,0.25,0.25,0.25")
+    page.wait_for_selector(".film-row")
+    tips = page.locator("#vector rect").evaluate_all("all => all.map((bar) => bar.dataset.tip)")
+    v = [float(tip.split()[-1]) for tip in tips]
+    bar = page.locator(".class-row.chosen .number").first
+    assert float(bar.inner_text()) == pytest.approx(hypot(*v), abs=0.006)
+    page.get_by_role("button", name="Reset").click()
+    assert float(bar.inner_text()) != pytest.approx(hypot(*v), abs=0.006)
+
+
+def test_the_knob_of_a_warp_can_be_taken_wherever_the_picture_is(visit):
+    page = visit("mode=warp&sample=3&warp=45,1.5,0,0,0,0,1,0")
+    page.wait_for_selector(".chart polyline")
+    knob = page.locator("#knob").bounding_box()
+    screen = page.locator("#column-input .screen").bounding_box()
+    assert screen["x"] <= knob["x"] <= screen["x"] + screen["width"] - knob["width"]
+    assert screen["y"] <= knob["y"] <= screen["y"] + screen["height"] - knob["height"]
+    x, y = knob["x"] + knob["width"] / 2, knob["y"] + knob["height"] / 2
+    drag(page, (x, y), (x - 60, y + 40))
+    rotate, scale = state_of(page)["warp"].split(",")[:2]
+    assert float(rotate) > 45 and float(scale) < 1.5

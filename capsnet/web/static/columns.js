@@ -1,5 +1,7 @@
 // The columns from the primary capsules to the reconstruction, drawn anew for every answer.
 
+/** @import { Routed } from "./types.js" */
+
 import { decode, latest } from "./api.js";
 import { buildClasses, drawClasses } from "./classes.js";
 import { byId, number, refill } from "./dom.js";
@@ -12,12 +14,15 @@ import {
   refreshMiniatures,
 } from "./draw.js";
 import { drawFlow } from "./flow.js";
+import { isDot } from "./ink.js";
 import { scene } from "./scene.js";
-import { state } from "./state.js";
+import { set, state } from "./state.js";
 
 const primary = new CapsuleMap(byId("primary"));
 let held = -1; // the capsule that was clicked, so that the mouse leaves it alone
-let decoding = false; // whether what is shown comes from the decoder, and not with the analysis
+// What the reconstruction is of; null while a mode draws it itself.
+let painted = /** @type {Painted | null} */ (null);
+/** @typedef {{ analysis: Routed, which: number, tweak: number[] }} Painted */
 
 /** Draw the columns whenever something changes. */
 export function startColumns() {
@@ -101,9 +106,9 @@ function describe() {
           card.tells_numbers ? `; it says ${scene.analysis.said}` : "; length = “it is there”",
         ]),
   );
-  const doubt = byId("doubt");
-  doubt.hidden = !scene.analysis.doubts.length;
-  doubt.textContent = `Not to be trusted: ${scene.analysis.doubts.join("; ")}.`;
+  const doubts = allDoubts();
+  byId("doubt").hidden = !doubts.length;
+  byId("doubt").textContent = `Not to be trusted: ${doubts.join("; ")}.`;
   const name = card.classes[scene.which];
   if (!scene.drawsItself) {
     byId("sub-reconstruction").textContent = card.has_decoder
@@ -114,6 +119,13 @@ function describe() {
   byId("note-routing").textContent = scene.rivals.length
     ? "Left: types of primary capsule. Right: where their votes go; the two longest in colour."
     : `Left: types of primary capsule. Right: where their votes go; “${name}” in orange.`;
+}
+
+/** Why the answer is not to be trusted: what the network's side says, and what the picture shows. */
+function allDoubts() {
+  const { analysis, card } = scene;
+  const dot = card.reads_digits && isDot(analysis.image, card.image_shape);
+  return dot ? ["there is only a dot on the picture", ...analysis.doubts] : analysis.doubts;
 }
 
 const LENGTHS = "One tile for each type, one square for each position; brightness = length.";
@@ -227,22 +239,44 @@ export function drawReconstruction() {
       "This model was trained without a decoder, so its capsules cannot draw. Train one with a decoder to see pictures.";
     return;
   }
-  if (scene.drawsItself) return;
+  if (scene.drawsItself) {
+    painted = null;
+    return;
+  }
   const shown = analysis.drawn.indexOf(which);
-  decoding = shown < 0 || scene.tweak.some((x) => x);
-  if (!decoding) {
+  const tweak = [...scene.tweak];
+  if (shown >= 0 && !tweak.some((x) => x)) {
     const size = analysis.image.length;
     showPicture(analysis.pictures.subarray(shown * size, (shown + 1) * size));
-  } else {
-    drawPose(which, scene.pose);
-  }
+    painted = { analysis, which, tweak };
+  } else if (!isWanted(painted)) drawPose({ analysis, which, tweak }, scene.pose);
 }
 
-/** @type {(which: number, v: number[]) => Promise<void>} */
-const drawPose = latest(async (which, v) => {
-  const bytes = await decode([[{ which, v }]]);
-  if (decoding) showPicture(bytes);
+/** Whether a picture is of what is chosen now. @param {Painted | null} picture */
+const isWanted = (picture) =>
+  picture?.analysis === scene.analysis &&
+  picture.which === scene.which &&
+  picture.tweak.join() === scene.tweak.join();
+
+/** @type {(picture: Painted, v: number[]) => Promise<void>} */
+const drawPose = latest(async (picture, v) => {
+  try {
+    const bytes = await decode([[{ which: picture.which, v }]]);
+    if (!isWanted(picture)) return;
+    showPicture(bytes);
+    painted = picture;
+  } catch (error) {
+    if (isWanted(picture)) goBack();
+    throw error;
+  }
 });
+
+/** Choose again what is on the screen: nothing else could be drawn. */
+function goBack() {
+  const same = painted?.analysis === scene.analysis ? painted : null;
+  set({ which: same?.which ?? -1, tweak: same?.tweak ?? [] });
+  scene.emit("choice");
+}
 
 /** @param {Uint8Array} bytes */
 function showPicture(bytes) {

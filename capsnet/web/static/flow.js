@@ -40,9 +40,24 @@ function flows() {
 
 /** @typedef {{ j: number, width: number, d: string }} Ribbon */
 
+const LETTER = 3.4; // units that a letter is wide
+const MOST_LETTERS = 12;
+const MOST_NAMES = 20;
+
+/** The name of a class as it is written beside its ribbons. @param {string} name */
+const short = (name) => (name.length > MOST_LETTERS ? `${name.slice(0, MOST_LETTERS - 1)}…` : name);
+
+/** Where the ribbons end: the names of the classes are right of it. */
+function rightEnd() {
+  const { classes } = scene.card;
+  if (classes.length > MOST_NAMES) return 97;
+  return 95 - LETTER * Math.max(3, ...classes.map((name) => short(name).length));
+}
+
 /** @param {Float32Array} sums */
 function ribbons(sums) {
   const { J } = scene.analysis;
+  const end = rightEnd();
   const types = sums.length / J;
   const total = sums.reduce((sum, x) => sum + x, 0) || 1;
   const [leftGap, rightGap] = [20 / types, 30 / J];
@@ -72,7 +87,7 @@ function ribbons(sums) {
       votes.push({
         j,
         width: flow * unit,
-        d: `M4 ${a.toFixed(2)}C45 ${a.toFixed(2)} 45 ${b.toFixed(2)} 84 ${b.toFixed(2)}`,
+        d: `M4 ${a.toFixed(2)}C${end / 2} ${a.toFixed(2)} ${end / 2} ${b.toFixed(2)} ${end} ${b.toFixed(2)}`,
       });
       y += flow * unit;
       right[j] += flow * rightUnit;
@@ -81,12 +96,12 @@ function ribbons(sums) {
     y += leftGap;
   }
   const heights = inflow.map((sum) => sum * rightUnit);
-  byId("flow").replaceChildren(...lines(votes), ...blocks, ...ends(heights, middles));
+  byId("flow").replaceChildren(...lines(votes), ...blocks, ...ends(heights, middles, end));
   byId("flow").setAttribute(
     "aria-label",
     `Votes of all primary capsules, shared out to ${J} classes`,
   );
-  drawNames(middles);
+  drawNames(middles, end + 5);
 }
 
 /** The ribbons of the chosen class lie over all others. @param {Ribbon[]} votes */
@@ -97,11 +112,11 @@ const lines = (votes) =>
       svg("path", { d, "stroke-width": Math.max(0.1, width).toFixed(2), class: colour(j) }),
     );
 
-/** @type {(heights: number[], middles: number[]) => SVGRectElement[]} */
-const ends = (heights, middles) =>
+/** @type {(heights: number[], middles: number[], x: number) => SVGRectElement[]} */
+const ends = (heights, middles, x) =>
   middles.map((middle, j) =>
     svg("rect", {
-      x: 84,
+      x,
       width: 3,
       y: middle - heights[j] / 2,
       height: Math.max(0.4, heights[j]),
@@ -109,16 +124,16 @@ const ends = (heights, middles) =>
     }),
   );
 
-/** @param {number[]} middles */
-function drawNames(middles) {
+/** @param {number[]} middles @param {number} x */
+function drawNames(middles, x) {
   const { card } = scene;
-  if (card.classes.length > 20) return;
+  if (card.classes.length > MOST_NAMES) return;
   byId("flow").append(
     ...middles.map((middle, j) =>
       svg(
         "text",
-        { x: 89, y: middle, class: colour(j), "data-tip": card.classes[j] },
-        card.classes[j].slice(0, 3),
+        { x, y: middle, class: colour(j), "data-tip": card.classes[j] },
+        short(card.classes[j]),
       ),
     ),
   );

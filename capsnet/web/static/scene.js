@@ -75,6 +75,12 @@ class Scene extends EventTarget {
     return this.analysis.v[this.which].map((x, e) => clamp(x + (this.tweak[e] ?? 0)));
   }
 
+  /** The lengths of the class capsules in the iteration looked at; the chosen one as it is tweaked. */
+  get lengths() {
+    const lengths = this.analysis.v_steps[this.step];
+    return this.tweak.some((x) => x) ? lengths.with(this.which, Math.hypot(...this.pose)) : lengths;
+  }
+
   /** Choose a class; tweaks belong to the class they were made for. @param {number} which */
   choose(which) {
     if (this.card === this.info.capsnet) set({ which, tweak: [] });

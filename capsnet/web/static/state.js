@@ -2,12 +2,13 @@
 
 /** @import { Bend, Limits, Slider, State } from "./types.js" */
 
+const PAUSE = 150; // milliseconds between two changes of the address
 const MAX_PACKED = 4096;
 const TOO_LARGE = "-"; // instead of a packed picture
 
-/** What is chosen before anything is. @type {(limits: Limits) => State} */
-const usualState = (limits) => ({
-  mode: "tweak",
+/** What is chosen before anything is. @type {(limits: Limits, mode: string) => State} */
+const usualState = (limits, mode) => ({
+  mode,
   sample: 7, // number of the test image
   image: "", // a picture of one's own instead, see packImage
   which: -1, // the chosen class; -1 is the longest capsule
@@ -76,11 +77,15 @@ let rules = /** @type {Rules} */ ({ words: {}, numbers: {} });
 /**
  * Take what the address says, now and whenever it changes; to be called before others listen.
  * @param {Limits} limits
+ * @param {string} mode
  */
-export function startState(limits) {
-  usual = usualState(limits);
+export function startState(limits, mode) {
+  usual = usualState(limits, mode);
   rules = rulesFor(limits);
   Object.assign(state, usual, read());
+  // What was done last is written before the page can be left.
+  for (const name of ["pointerup", "keyup", "pagehide"])
+    addEventListener(name, () => changed && write(), { capture: true });
   // Back, Forward, or another address typed in.
   addEventListener("popstate", () => {
     stop();
@@ -95,14 +100,23 @@ export function startState(limits) {
  */
 export const usually = (name) => usual[name];
 
-let timer = 0;
+let timer = 0; // until the address may be written again: browsers limit how often
+let changed = false; // whether something is not written yet
 /**
- * Change what is chosen, and soon after the address (browsers limit how often it may change).
+ * Change what is chosen, and with it the address: at once, or soon after the last change.
  * @param {Partial<State>} patch
  */
 export function set(patch) {
   Object.assign(state, patch);
-  timer ||= setTimeout(write, 150);
+  changed = true;
+  if (!timer) tick();
+}
+
+function tick() {
+  timer = 0;
+  if (!changed) return;
+  write();
+  timer = setTimeout(tick, PAUSE);
 }
 
 /**
@@ -118,6 +132,7 @@ export function push(patch) {
 function stop() {
   clearTimeout(timer);
   timer = 0;
+  changed = false;
 }
 
 function write() {

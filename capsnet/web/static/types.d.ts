@@ -51,9 +51,17 @@ export interface Digits {
   num_pages: number;
 }
 
+export interface CnnCard {
+  name: string;
+  data: string;
+  error_percent: number | null;
+  num_parameters: number;
+}
+
 export interface Info {
   capsnet: NetCard;
   overlap: NetCard;
+  cnn: CnnCard | null;
   digits: Digits;
   limits: Limits;
   has_cnn: boolean;
