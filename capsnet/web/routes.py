@@ -25,7 +25,7 @@ from capsnet.prediction.seeing import reads_ink
 from capsnet.tasks import Numbers
 from capsnet.web import schema
 from capsnet.web.guard import refusal
-from capsnet.web.look import analyse, draw
+from capsnet.web.look import analyse, draw, vote
 from capsnet.web.mistakes import find_mistakes
 from capsnet.web.nets import OTHER_CNN, Net, Nets
 from capsnet.web.samples import (
@@ -148,6 +148,12 @@ def add_routes(app: FastAPI, nets: Nets, worker: Worker) -> None:
         """Route a picture and tell everything on the way."""
         pixels = schema.unpack_pixels(query.image, main.model.image_shape)
         return await worker.run(analyse, main, pixels, 1)
+
+    @app.post("/api/votes")
+    async def votes(query: schema.ImageQuery) -> schema.Votes:
+        """Tell what every primary capsule of a picture says of every class."""
+        pixels = schema.unpack_pixels(query.image, main.model.image_shape)
+        return await worker.run(vote, main, pixels)
 
     @app.post("/api/overlap")
     async def look_at_two(query: schema.PairQuery) -> schema.Analysis:

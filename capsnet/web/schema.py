@@ -22,6 +22,7 @@ MAX_POSE = 10
 Number = Annotated[float, Field(ge=-MAX_POSE, le=MAX_POSE, allow_inf_nan=False)]
 Sweepable = Literal["rotate", "scale", "shear", "right", "down", "thicken"]
 Pieces = Literal[1, 2, 4]
+MAX_ITERS = 5
 MAX_PICTURES = 256
 MAX_NUMBER = 1_000_000
 
@@ -59,6 +60,7 @@ class Limits(BaseModel):
     tweaks: Annotated[list[Slider], Field(description="to choose from; the widest is last")] = (
         TWEAKS
     )
+    max_iters: Annotated[int, Field(description="of the routing in Route")] = MAX_ITERS
     max_pose: Annotated[float, Field(description="of a number of a class capsule")] = MAX_POSE
     max_number: Annotated[int, Field(description="of pages and seeds")] = MAX_NUMBER
     max_pictures: Annotated[int, Field(description="drawn for one request")] = MAX_PICTURES
@@ -197,6 +199,13 @@ class Analysis(BaseModel):
     v_steps: list[list[float]] = Field(description="[R, J]: |v| after each iteration")
     drawn: list[int] = Field(description="the longest capsules, drawn below")
     pictures: str = Field(description="bytes [len(drawn), C, H, W]; empty without a decoder")
+
+
+class Votes(BaseModel):
+    """All votes of dynamic routing, from which the page routes as often as it is told to."""
+
+    votes: str = Field(description="float32 [I, J, E]: u_hat")
+    bias: str = Field(description="float32 [J, E]: what is added to each s; empty where nothing is")
 
 
 class Capsule(Strict):

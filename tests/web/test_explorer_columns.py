@@ -127,10 +127,10 @@ def test_a_tip_stays_in_a_low_window(visit):
     assert page.locator("#tip").bounding_box()["y"] >= 0
 
 
-def test_route_says_that_the_drawing_is_of_the_last_iteration(visit):
+def test_route_says_which_iteration_the_drawing_is_of(visit):
     page = visit("mode=route&sample=3&step=1")
     parts = [page.locator(part) for part in ("#vector .note", "#sub-reconstruction")]
-    assert all("after the last iteration" in part.inner_text() for part in parts)
+    assert all("after iteration 1" in part.inner_text() for part in parts)
     page.locator(".step").last.click()
     assert not any("iteration" in part.inner_text() for part in parts)
 

@@ -22,7 +22,7 @@ const primary = new CapsuleMap(byId("primary"));
 let held = -1; // the capsule that was clicked, so that the mouse leaves it alone
 // What the reconstruction is of; null while a mode draws it itself.
 let painted = /** @type {Painted | null} */ (null);
-/** @typedef {{ analysis: Routed, which: number, tweak: number[] }} Painted */
+/** @typedef {{ analysis: Routed, which: number, tweak: number[], v: number[] }} Painted */
 
 /** Draw the columns whenever something changes. */
 export function startColumns() {
@@ -30,13 +30,11 @@ export function startColumns() {
   held = linked();
   pointed.addEventListener("pointermove", (event) => {
     const capsule = primary.at(event);
-    if (!isHeld() && capsule >= 0 && capsule !== state.capsule) scene.look(capsule);
+    if (capsule >= 0) pointAt(capsule, false);
   });
   pointed.addEventListener("pointerdown", (event) => {
     const capsule = primary.at(event);
-    if (event.button || capsule < 0) return;
-    held = isHeld() && capsule === held ? -1 : capsule;
-    scene.look(capsule);
+    if (!event.button && capsule >= 0) pointAt(capsule, true);
   });
   pointed.addEventListener("keydown", moveCursor);
   for (const name of ["pointerleave", "blur"]) pointed.addEventListener(name, lookAway);
@@ -60,6 +58,16 @@ function linked() {
 }
 
 const isHeld = () => held >= 0 && held === state.capsule;
+
+/**
+ * Look at the capsule that is pointed at, unless another is held; a press holds it or lets it go.
+ * @param {number} capsule
+ * @param {boolean} pressed
+ */
+export function pointAt(capsule, pressed) {
+  if (pressed) held = isHeld() && capsule === held ? -1 : capsule;
+  if (pressed || (!isHeld() && capsule !== state.capsule)) scene.look(capsule);
+}
 
 /** Take the mark away again, unless it is held or the panel of Route speaks of that capsule. */
 function lookAway() {
@@ -91,7 +99,7 @@ function describe() {
     byId("sub-routing"),
     "iteration ",
     number(
-      `${scene.step + 1} of ${card.num_iters}`,
+      `${scene.step + 1} of ${scene.numIters}`,
       "Procedure 1 of the paper is repeated this often",
     ),
   );
@@ -244,24 +252,26 @@ export function drawReconstruction() {
     return;
   }
   const shown = analysis.drawn.indexOf(which);
-  const tweak = [...scene.tweak];
-  if (shown >= 0 && !tweak.some((x) => x)) {
-    const size = analysis.image.length;
-    showPicture(analysis.pictures.subarray(shown * size, (shown + 1) * size));
-    painted = { analysis, which, tweak };
-  } else if (!isWanted(painted)) drawPose({ analysis, which, tweak }, scene.pose);
+  const wanted = { analysis, which, tweak: [...scene.tweak], v: scene.pose };
+  const size = analysis.image.length;
+  const came = analysis.pictures.subarray(shown * size, (shown + 1) * size); // with the analysis
+  const isPlain = !scene.tweak.some((x) => x) && (!analysis.trace || !scene.when);
+  if (shown >= 0 && came.length && isPlain) {
+    showPicture(came);
+    painted = wanted;
+  } else if (!isWanted(painted)) drawPose(wanted);
 }
 
 /** Whether a picture is of what is chosen now. @param {Painted | null} picture */
 const isWanted = (picture) =>
   picture?.analysis === scene.analysis &&
   picture.which === scene.which &&
-  picture.tweak.join() === scene.tweak.join();
+  picture.v.join() === scene.pose.join();
 
-/** @type {(picture: Painted, v: number[]) => Promise<void>} */
-const drawPose = latest(async (picture, v) => {
+/** @type {(picture: Painted) => Promise<void>} */
+const drawPose = latest(async (picture) => {
   try {
-    const bytes = await decode([[{ which: picture.which, v }]]);
+    const bytes = await decode([[{ which: picture.which, v: picture.v }]]);
     if (!isWanted(picture)) return;
     showPicture(bytes);
     painted = picture;

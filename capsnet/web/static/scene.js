@@ -6,6 +6,7 @@
 /** @import { Analysis, Info, NetCard, Routed, Source, State } from "./types.js" */
 
 import { latest, post, toBytes, toFloats, toText } from "./api.js";
+import { softmax, tablesOf } from "./routing.js";
 import { set, state } from "./state.js";
 
 /** @typedef {{ image: Uint8Array, patch: Partial<State> }} Chosen */
@@ -49,17 +50,23 @@ class Scene extends EventTarget {
     return chosen >= 0 && chosen < this.card.classes.length ? chosen : this.analysis.drawn[0];
   }
 
+  /** How often the votes were routed; in Route that can be chosen. */
+  get numIters() {
+    return this.analysis.couplings.length;
+  }
+
   /** The routing iteration looked at, from 0. */
   get step() {
-    const last = this.card.num_iters - 1;
+    const last = this.numIters - 1;
     return state.mode === "route" && state.step
       ? Math.min(Math.max(state.step, 1) - 1, last)
       : last;
   }
 
-  /** Which iteration a capsule's vector and drawing are of, where it is not the one looked at. */
+  /** Which iteration a capsule's vector and drawing are of, where it is not the last one looked at. */
   get when() {
-    return this.step < this.card.num_iters - 1 ? "after the last iteration" : "";
+    if (this.step === this.numIters - 1) return "";
+    return `after ${this.analysis.trace ? `iteration ${this.step + 1}` : "the last iteration"}`;
   }
 
   /** What is added to the chosen class capsule; the other modes show what the network said. */
@@ -72,7 +79,12 @@ class Scene extends EventTarget {
     const most = this.info.limits.max_pose;
     /** @param {number} x */
     const clamp = (x) => Math.min(most, Math.max(-most, x));
-    return this.analysis.v[this.which].map((x, e) => clamp(x + (this.tweak[e] ?? 0)));
+    const { trace, v } = this.analysis;
+    const E = this.card.class_dim;
+    const pose = trace
+      ? [...trace.v[this.step].subarray(this.which * E, (this.which + 1) * E)]
+      : v[this.which];
+    return pose.map((x, e) => clamp(x + (this.tweak[e] ?? 0)));
   }
 
   /** The lengths of the class capsules in the iteration looked at; the chosen one as it is tweaked. */
@@ -143,7 +155,12 @@ function unpack(answer, card) {
   const b = toFloats(answer.b);
   const told = toFloats(answer.c);
   const I = rows * columns * types;
-  const steps = card.num_iters;
+  // For dynamic routing the couplings are the softmax over j of b.
+  const couplings = Array.from({ length: card.num_iters }, (_, t) =>
+    told.length
+      ? told.subarray(t * I * J, (t + 1) * I * J)
+      : softmax(b.subarray(t * I * J, (t + 1) * I * J), J, card.leaky),
+  );
   return {
     ...answer,
     image: toBytes(answer.image),
@@ -152,28 +169,7 @@ function unpack(answer, card) {
     pictures: toBytes(answer.pictures),
     I,
     J,
-    /** b_ij before iteration t, of dynamic routing. */
-    logit: (t, i, j) => b[(t * I + i) * J + j],
-    /** u_hat_ij · v_j of iteration t: by how much b_ij of dynamic routing grew. */
-    agreement: (t, i, j) => b[((t + 1) * I + i) * J + j] - b[(t * I + i) * J + j],
-    /** c [I, J] of each iteration: for dynamic routing the softmax over j of b. */
-    couplings: Array.from({ length: steps }, (_, t) =>
-      told.length
-        ? told.subarray(t * I * J, (t + 1) * I * J)
-        : softmax(b.subarray(t * I * J, (t + 1) * I * J), J, card.leaky),
-    ),
+    ...tablesOf(b, couplings, I, J),
+    trace: null,
   };
-}
-
-/** @type {(b: Float32Array, J: number, leaky: boolean) => Float32Array} */
-function softmax(b, J, leaky) {
-  const c = new Float32Array(b.length);
-  for (let start = 0; start < b.length; start += J) {
-    let high = leaky ? 0 : -Infinity;
-    for (let j = 0; j < J; j++) high = Math.max(high, b[start + j]);
-    let total = leaky ? Math.exp(-high) : 0;
-    for (let j = 0; j < J; j++) total += c[start + j] = Math.exp(b[start + j] - high);
-    for (let j = 0; j < J; j++) c[start + j] /= total;
-  }
-  return c;
 }

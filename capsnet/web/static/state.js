@@ -15,6 +15,7 @@ const usualState = (limits, mode) => ({
   range: limits.tweaks[0].high,
   tweak: [], // what was added to each dimension
   step: 0, // routing iteration shown; 0 is the last
+  iters: 0, // how often Route routes; 0 is as often as in training
   capsule: -1, // primary capsule looked at
   pair: [4, 16],
   other: -1, // the class chosen in Overlap, whose network is another; -1 is the longest capsule
@@ -49,7 +50,7 @@ export const bound = ({ low, high, step }, x) =>
  * What each may be, whatever a link says; a list has one rule for all or one for each place.
  * @type {(limits: Limits) => Rules}
  */
-function rulesFor({ bends, pieces, place, tweaks, max_number: many }) {
+function rulesFor({ bends, pieces, place, tweaks, max_iters: most, max_number: many }) {
   const widest = tweaks[tweaks.length - 1];
   const words = { mode: String, image: String, sweep: oneOf(Object.keys(bends)) };
   const numbers = {
@@ -58,6 +59,7 @@ function rulesFor({ bends, pieces, place, tweaks, max_number: many }) {
     range: oneOf([...tweaks.map((slider) => slider.high), 0]), // 0: spreads of each dimension
     tweak: between(widest.low, widest.high),
     step: whole(0, many),
+    iters: whole(0, most),
     capsule: whole(-1, many),
     pair: whole(0, many),
     other: whole(-1, many),

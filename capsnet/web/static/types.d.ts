@@ -18,6 +18,7 @@ export interface Limits {
   place: Slider;
   trained_shift: number;
   tweaks: Slider[];
+  max_iters: number;
   max_pose: number;
   max_number: number;
   max_pictures: number;
@@ -109,6 +110,11 @@ export interface Analysis {
   pictures: string;
 }
 
+export interface Votes {
+  votes: string;
+  bias: string;
+}
+
 export interface Capsule {
   which: number;
   v: number[];
@@ -132,6 +138,7 @@ export interface Answers {
   digits: Sample[];
   mistakes: MistakesPage;
   analyse: Analysis;
+  votes: Votes;
   overlap: Analysis;
   warp: WarpAnswer;
   sweep: SweepAnswer;
@@ -157,6 +164,7 @@ export interface State {
   range: number;
   tweak: number[];
   step: number;
+  iters: number;
   capsule: number;
   pair: number[];
   other: number;
@@ -181,6 +189,13 @@ export interface Routed extends Omit<Analysis, "image" | "u" | "votes" | "pictur
   logit(t: number, i: number, j: number): number;
   agreement(t: number, i: number, j: number): number;
   couplings: Float32Array[];
+  trace: VoteTrace | null;
+}
+
+/** All votes [I, J, E], and the class capsules v [J, E] of each iteration; known in Route. */
+export interface VoteTrace {
+  votes: Float32Array;
+  v: Float64Array[];
 }
 
 /** A mode of the page: `enter` builds its panel, which lives until the signal is aborted. */
