@@ -88,6 +88,7 @@ def add_routes(app: FastAPI, nets: Nets, worker: Worker) -> None:
     mistakes = find_mistakes(main, samples)
     facts = schema.Info(
         capsnet=net_card(main),
+        others=[net_card(net) for net in nets.others],
         overlap=net_card(pairs),
         cnn=None if cnn is None else cnn_card(cnn, nets.cnn_card),
         digits=schema.Digits(
@@ -144,16 +145,16 @@ def add_routes(app: FastAPI, nets: Nets, worker: Worker) -> None:
         return schema.Picture(image=schema.pack_pixels(pixels))
 
     @app.post("/api/analyse")
-    async def look(query: schema.ImageQuery) -> schema.Analysis:
+    async def look(query: schema.LookQuery) -> schema.Analysis:
         """Route a picture and tell everything on the way."""
         pixels = schema.unpack_pixels(query.image, main.model.image_shape)
-        return await worker.run(analyse, main, pixels, 1)
+        return await worker.run(analyse, nets.chosen(query.net), pixels, 1)
 
     @app.post("/api/votes")
-    async def votes(query: schema.ImageQuery) -> schema.Votes:
+    async def votes(query: schema.LookQuery) -> schema.Votes:
         """Tell what every primary capsule of a picture says of every class."""
         pixels = schema.unpack_pixels(query.image, main.model.image_shape)
-        return await worker.run(vote, main, pixels)
+        return await worker.run(vote, nets.chosen(query.net), pixels)
 
     @app.post("/api/overlap")
     async def look_at_two(query: schema.PairQuery) -> schema.Analysis:
@@ -164,7 +165,7 @@ def add_routes(app: FastAPI, nets: Nets, worker: Worker) -> None:
     @app.post("/api/decode", responses=BYTES, response_class=Response)
     async def decode(query: schema.DecodeQuery) -> Response:
         """Draw capsules: bytes [N, C, H, W]."""
-        pictures = await worker.run(draw, main, query.pictures)
+        pictures = await worker.run(draw, nets.chosen(query.net), query.pictures)
         return Response(schema.pixel_bytes(pictures), media_type="application/octet-stream")
 
     @app.post("/api/animation", responses=GIF, response_class=Response)
@@ -172,7 +173,8 @@ def add_routes(app: FastAPI, nets: Nets, worker: Worker) -> None:
         """Draw capsules as the frames of a GIF."""
 
         def film() -> bytes:
-            return write_gif(draw(main, query.pictures), query.milliseconds)
+            pictures = draw(nets.chosen(query.net), query.pictures)
+            return write_gif(pictures, query.milliseconds)
 
         return Response(await worker.run(film), media_type="image/gif")
 

@@ -127,6 +127,7 @@ class Info(BaseModel):
     """What this server can show; why_no_cnn says what to do where has_cnn is false."""
 
     capsnet: NetCard
+    others: list[NetCard] = Field(description="of the same images and classes, to look into")
     overlap: NetCard
     cnn: CnnCard | None
     digits: Digits
@@ -174,6 +175,12 @@ class ImageQuery(Strict):
     image: Bytes
 
 
+class LookQuery(ImageQuery):
+    """A picture to look at, and with which network: 0 is the main one, then the others in turn."""
+
+    net: Annotated[int, Field(ge=0), Whole] = 0
+
+
 class PairQuery(Strict):
     """A picture of two digits to look at."""
 
@@ -216,8 +223,9 @@ class Capsule(Strict):
 
 
 class DecodeQuery(Strict):
-    """Pictures to draw, each by one capsule or by several that share the decoder."""
+    """Pictures to draw, each by one capsule or by several that share the decoder of a network."""
 
+    net: Annotated[int, Field(ge=0), Whole] = 0
     pictures: Annotated[
         list[Annotated[list[Capsule], Field(min_length=1, max_length=2)]],
         Field(min_length=1, max_length=MAX_PICTURES),

@@ -79,12 +79,13 @@ def tell_sizes(app: FastAPI, nets: Nets) -> None:
     forms = app.openapi()["components"]["schemas"]
     model = nets.capsnet.model
     image = schema.base64_form(prod(model.image_shape))
-    for query in ("WarpQuery", "SweepQuery"):
+    for query in ("LookQuery", "WarpQuery", "SweepQuery"):
         forms[query]["properties"]["image"] = image
+    for query in ("LookQuery", "DecodeQuery", "AnimationQuery"):
+        forms[query]["properties"]["net"]["maximum"] = len(nets.others)
     J, E = nets.capsnet.blank.v.shape[2:]
     forms["Capsule"]["properties"]["which"]["maximum"] = J - 1
     forms["Capsule"]["properties"]["v"].update(minItems=E, maxItems=E)
-    forms["ImageQuery"]["properties"]["image"] = image
     pair = schema.base64_form(prod(nets.overlap.model.image_shape))
     forms["PairQuery"]["properties"]["image"] = pair
 

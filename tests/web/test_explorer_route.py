@@ -184,3 +184,32 @@ def test_a_dot_shows_where_its_part_looks(visit):
     assert ring.get_attribute("cx") == wanted.get_attribute("cx")
     page.mouse.move(5, 5)
     assert state_of(page)["capsule"] == wanted.get_attribute("data-capsule")
+
+
+def test_route_looks_into_another_network(visit, shipped):
+    page = visit("mode=route&sample=2", where=shipped)
+    page.wait_for_selector(".agreement .dots circle")
+    first = page.locator(".agreement .dots circle").count()
+    page.get_by_label("Network", exact=True).select_option("capsnet_small")
+    page.wait_for_function("() => document.querySelector('#model').innerText.includes('_small')")
+    page.wait_for_function(
+        "n => document.querySelectorAll('.agreement .dots circle').length < n", arg=first
+    )
+    model, _ = find_model("capsnet_small")
+    image = unpack_pixels(digit_samples().page(0)[2].image, (1, 28, 28))
+    with torch.inference_mode():
+        output = model.eval()(image[None])
+    shown = [float(x) for x in page.locator(".class-row .number:not(.cnn)").all_inner_texts()]
+    np.testing.assert_allclose(shown, output.lengths[0], atol=0.006)
+    page.wait_for_function("() => document.querySelector('.step .drawing')?.width === 28")
+    expected = (model.reconstruct(output.v)[0, 0].detach() * 255).numpy()
+    canvas = page.locator(".step .drawing").last
+    data = canvas.evaluate("x => [...x.getContext('2d').getImageData(0, 0, 28, 28).data]")
+    assert abs(np.reshape(data, (28, 28, 4))[..., 0] - expected).max() < 2
+    page.reload()
+    page.wait_for_selector(".agreement .dots circle")
+    assert "capsnet_small" in page.inner_text("#model")
+    page.get_by_role("tab", name="Tweak").click()
+    page.wait_for_selector(".film-row")
+    assert "capsnet_mnist" in page.inner_text("#model")
+    page.close()

@@ -44,9 +44,10 @@ export const postForBlob = async (path, body) => (await ask(path, json(body))).b
 /**
  * Draw capsules: [[{ which, v }, …], …] -> bytes [N, C, H, W].
  * @param {Capsule[][]} pictures
+ * @param {{ net?: number }} by the main network where nothing is said
  */
-export async function decode(pictures) {
-  return new Uint8Array(await (await ask("decode", json({ pictures }))).arrayBuffer());
+export async function decode(pictures, by = {}) {
+  return new Uint8Array(await (await ask("decode", json({ pictures, ...by }))).arrayBuffer());
 }
 
 /**

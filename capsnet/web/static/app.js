@@ -52,7 +52,7 @@ async function show() {
   document.title = `${MODES[mode].title} – Capsule explorer`;
   const { signal } = leave;
   if (!isTaken()) await takeLinked();
-  else if (!scene.plain || scene.next) await scene.again();
+  else if (!scene.plain || scene.next || scene.card !== scene.main) await scene.again();
   if (signal.aborted) return;
   if (scene.plain && isTaken()) await start(mode, signal);
   else offerAgain();

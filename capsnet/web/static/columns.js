@@ -271,7 +271,7 @@ const isWanted = (picture) =>
 /** @type {(picture: Painted) => Promise<void>} */
 const drawPose = latest(async (picture) => {
   try {
-    const bytes = await decode([[{ which: picture.which, v: picture.v }]]);
+    const bytes = await decode([[{ which: picture.which, v: picture.v }]], scene.by);
     if (!isWanted(picture)) return;
     showPicture(bytes);
     painted = picture;

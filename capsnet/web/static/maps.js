@@ -147,7 +147,11 @@ export function drawLegend(legend) {
           " in the last.",
           ...(scene.card.name === "capsnet_small"
             ? []
-            : [" Votes are more spread out in ", h("code", {}, SPREAD)]),
+            : [
+                " Votes are more spread out in ",
+                h("code", {}, scene.info.others.length ? "capsnet_small" : SPREAD),
+                ".",
+              ]),
         )
       : "",
   );

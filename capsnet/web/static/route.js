@@ -49,6 +49,14 @@ export function enter(panel, signal) {
     { "aria-label": "Iterations of the routing", onchange: () => change(Number(iterations.value)) },
     Array.from({ length: scene.info.limits.max_iters }, (_, n) => choice(n + 1)),
   );
+  /** @type {HTMLSelectElement} */
+  const networks = h(
+    "select",
+    { "aria-label": "Network", onchange: () => open(Number(networks.value)) },
+    [scene.info.capsnet, ...scene.info.others].map(({ name }, n) =>
+      h("option", { value: n, selected: n === state.net }, name),
+    ),
+  );
   panel.replaceChildren(
     h(
       "div",
@@ -67,6 +75,9 @@ export function enter(panel, signal) {
       ),
       play,
       h("button", { type: "button", "aria-label": "Next iteration", onclick: () => turn(1) }, "▶"),
+      scene.info.others.length
+        ? h("label", { "data-tip": "Which network is looked into" }, "network ", networks)
+        : null,
       isPapers()
         ? h(
             "label",
@@ -78,6 +89,13 @@ export function enter(panel, signal) {
     ),
     h("div", { class: "route" }, figure.element, h("div", {}, steps, legend), formulas, table),
   );
+
+  /** Look into another network, with what is chosen but for its own capsules. @param {number} net */
+  function open(net) {
+    pause();
+    set({ net, iters: 0, step: 0, capsule: -1 });
+    return scene.again();
+  }
 
   /** How often the votes are routed. */
   const wanted = () => state.iters || scene.card.num_iters;
@@ -99,7 +117,7 @@ export function enter(panel, signal) {
   const ask = latest(async () => {
     const { analysis } = scene;
     if (signal.aborted || analysis.trace || !isPapers()) return;
-    const votes = await post("votes", { image: toText(analysis.image) });
+    const votes = await post("votes", { image: toText(analysis.image), ...scene.by });
     if (signal.aborted || scene.analysis !== analysis) return;
     told = { analysis, votes };
     routeAgain();
@@ -114,6 +132,7 @@ export function enter(panel, signal) {
     const E = card.class_dim;
     const bytes = await decode(
       trace.v.map((v) => [{ which, v: [...v.subarray(which * E, (which + 1) * E)] }]),
+      scene.by,
     );
     if (signal.aborted || scene.analysis !== analysis || scene.which !== which) return;
     drawings = { analysis, which, bytes };
@@ -162,7 +181,15 @@ export function enter(panel, signal) {
     clearTimeout(calm);
     calm = setTimeout(ask, CALM);
   };
-  scene.addEventListener("analysis", () => (draw(), askSoon()), options);
+  scene.addEventListener(
+    "analysis",
+    () => {
+      told = null;
+      draw();
+      askSoon();
+    },
+    options,
+  );
   scene.addEventListener("choice", draw, options);
   scene.addEventListener(
     "hover",

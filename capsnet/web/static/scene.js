@@ -28,6 +28,17 @@ class Scene extends EventTarget {
   rivals = /** @type {number[]} */ ([]); // the two classes found, in Overlap, as they are coloured
   drawsItself = false; // whether the mode draws the reconstruction
 
+  /** The network that a picture is given to: in Route another one can be chosen. */
+  get main() {
+    const { capsnet, others } = this.info;
+    return (state.mode === "route" && others[state.net - 1]) || capsnet;
+  }
+
+  /** How a question names that network; nothing is said of the usual one. */
+  get by() {
+    return this.main === this.info.capsnet ? {} : { net: state.net };
+  }
+
   /** @param {"analysis" | "choice" | "hover"} name */
   emit(name) {
     this.dispatchEvent(new Event(name));
@@ -37,7 +48,7 @@ class Scene extends EventTarget {
    * Show what a network did with its input; `plain` if that is the image as it was chosen.
    * @param {Analysis} answer
    */
-  show(answer, card = this.info.capsnet, plain = false) {
+  show(answer, card = this.main, plain = false) {
     this.card = card;
     this.plain = plain;
     this.analysis = unpack(answer, card);
@@ -46,7 +57,7 @@ class Scene extends EventTarget {
 
   /** The class looked at: the chosen one, or the longest capsule. */
   get which() {
-    const chosen = this.card === this.info.capsnet ? state.which : state.other;
+    const chosen = this.card === this.info.overlap ? state.other : state.which;
     return chosen >= 0 && chosen < this.card.classes.length ? chosen : this.analysis.drawn[0];
   }
 
@@ -95,8 +106,8 @@ class Scene extends EventTarget {
 
   /** Choose a class; tweaks belong to the class they were made for. @param {number} which */
   choose(which) {
-    if (this.card === this.info.capsnet) set({ which, tweak: [] });
-    else set({ other: which });
+    if (this.card === this.info.overlap) set({ other: which });
+    else set({ which, tweak: [] });
     this.emit("choice");
   }
 
@@ -128,10 +139,10 @@ export const scene = new Scene();
 
 /** Route the picture; the newest one wins, and the mode that comes next asks again. */
 const lookAt = latest(async () => {
-  const { signal, next } = scene;
+  const { signal, next, main } = scene;
   let answer, dropped;
   try {
-    answer = await post("analyse", { image: toText((next ?? scene).image) });
+    answer = await post("analyse", { image: toText((next ?? scene).image), ...scene.by });
   } finally {
     dropped = scene.next !== next;
     if (!dropped) scene.next = null; // without an answer the old picture stays
@@ -143,9 +154,9 @@ const lookAt = latest(async () => {
     set(next.patch);
     scene.source = { sample: state.sample, image: state.image };
   }
-  if (signal.aborted) return;
+  if (signal.aborted || main !== scene.main) return;
   scene.base = answer.drawn[0];
-  scene.show(answer, scene.info.capsnet, true);
+  scene.show(answer, main, true);
 });
 
 /** @type {(answer: Analysis, card: NetCard) => Routed} */

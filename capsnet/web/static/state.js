@@ -16,6 +16,7 @@ const usualState = (limits, mode) => ({
   tweak: [], // what was added to each dimension
   step: 0, // routing iteration shown; 0 is the last
   iters: 0, // how often Route routes; 0 is as often as in training
+  net: 0, // the network that Route looks into; 0 is that of the other modes
   capsule: -1, // primary capsule looked at
   pair: [4, 16],
   other: -1, // the class chosen in Overlap, whose network is another; -1 is the longest capsule
@@ -60,6 +61,7 @@ function rulesFor({ bends, pieces, place, tweaks, max_iters: most, max_number: m
     tweak: between(widest.low, widest.high),
     step: whole(0, many),
     iters: whole(0, most),
+    net: whole(0, many),
     capsule: whole(-1, many),
     pair: whole(0, many),
     other: whole(-1, many),

@@ -61,6 +61,7 @@ export interface CnnCard {
 
 export interface Info {
   capsnet: NetCard;
+  others: NetCard[];
   overlap: NetCard;
   cnn: CnnCard | null;
   digits: Digits;
@@ -165,6 +166,7 @@ export interface State {
   tweak: number[];
   step: number;
   iters: number;
+  net: number;
   capsule: number;
   pair: number[];
   other: number;
