@@ -189,6 +189,17 @@ def test_the_script_for_slurm_joins_two_machines_and_goes_on(uninterrupted, tmp_
     assert "other settings (epochs: 1 -> 4)" in done.stderr
 
 
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_two_processes_share_a_gpu(tmp_path):
+    for name, more in (("one", ()), ("two", ("--devices", 2))):
+        given = words(tmp_path / name, "--precision", "fp32", *more)
+        given[given.index("cpu")] = "cuda:0"
+        done = run(*given)
+        assert done.returncode == 0, done.stderr
+    assert_same_run(tmp_path / "two", tmp_path / "one")
+
+
 def test_gradients_in_bf16_train_nearly_the_same(uninterrupted, tmp_path):
     done = run(*words(tmp_path / "run", "--devices", 2, "--exchange", "bf16"))
     assert done.returncode == 0, done.stderr
