@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from capsnet.data import Plan, Stream
+from capsnet.data import Plan, Stream, ahead, cut
 from capsnet.errors import UserError
 from capsnet.models import Model
 from capsnet.tasks import Calibration, Result, Task
@@ -78,13 +78,14 @@ def answer(
     plan = plan or stream.plan(None)
     autocast = torch.autocast(stream.device.type, precision, enabled=precision != torch.float32)
     answers, labels = [], []
-    for start in range(0, stream.num_samples, batch_size):
-        batch = stream.batch({k: x[start : start + batch_size] for k, x in plan.items()})
+    parts = cut(stream.num_samples, batch_size)
+    for part, rows in zip(parts, ahead(stream, plan, parts), strict=True):
+        batch = stream.batch(rows)
         with autocast:
             answers.append(model(batch.images).answers.cpu())
         labels.append(batch.labels.cpu())
         if progress is not None:
-            progress(min(start + batch_size, stream.num_samples))
+            progress(part.stop)
     said, true = torch.cat(answers), torch.cat(labels)
     return Answers(said, true, stream.task.misses(said, true))
 

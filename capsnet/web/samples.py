@@ -92,7 +92,7 @@ def open_samples(net: Net) -> Samples | None:
 def digit_samples() -> Samples:
     """Return the embedded digits as they are, for laying two over each other."""
     split = load_digits("test")
-    return Samples(split.images, split)
+    return Samples(split.images[:], split)
 
 
 def _own_data(net: Net) -> Stream:
