@@ -147,7 +147,7 @@ def test_half_of_what_is_free_may_be_taken():
     assert fits(free // 100, CPU) and not fits(free, CPU)
 
 
-LITTLE = 100  # MiB, of memory that is not a file's
+LITTLE = 110  # MiB, of memory that is not a file's
 SCRIPT = """
 import resource, sys
 from pathlib import Path
