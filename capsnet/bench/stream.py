@@ -17,7 +17,7 @@ from torch import Tensor
 
 from capsnet.bench.routing import WrongResult
 from capsnet.bench.timing import Shown, counted
-from capsnet.data import ImageStream, Split, Stream, ahead, cache_folder, cut
+from capsnet.data import ImageStream, Plan, Split, Stream, ahead, cache_folder, cut
 from capsnet.data.splits.mapped import Mapped
 from capsnet.errors import UserError
 from capsnet.models import create_model
@@ -28,12 +28,15 @@ from capsnet.training.step import WARM_UP, TrainStep, epoch_plan
 
 NUM, SHAPE = 20_000, (3, 64, 64)
 NAMES = tuple("0123456789")
+ALONE = "none, batches alone"
 MODELS: dict[str, dict[str, Any]] = {
+    ALONE: {},
     "cnn_small": {"channels": 8},  # fast, so that reading has little time
     "capsnet_modern_small": {},
 }
-ROUNDS = 11
-STEPS = 10  # of a round on a CPU; on a GPU it is an epoch
+ROUNDS = 21
+STEPS = 10  # of training in a turn on a CPU; all else is an epoch
+Work = Callable[[Plan], object]
 MEMORY, CACHED, DISK = "in memory", "on disk, cached by the system", "on disk"
 
 
@@ -62,17 +65,17 @@ def bench_stream(
 def _compare(
     name: str, batch: int, streams: dict[str, Stream], tell: Callable[[str], None]
 ) -> list[dict[str, Any]]:
-    cuda = streams[MEMORY].device.type == "cuda"
-    count = ceil(NUM / batch) if cuda else STEPS
-    steps = {place: _step(name, batch, stream) for place, stream in streams.items()}
+    trained_on_cpu = name != ALONE and streams[MEMORY].device.type == "cpu"
+    count = STEPS if trained_on_cpu else ceil(NUM / batch)
+    works = {place: _work(name, batch, stream) for place, stream in streams.items()}
     speeds, work, read = ({place: list[float]() for place in streams} for _ in range(3))
     for k in range(ROUNDS):
         tell(f"{name}, batch {batch}, round {k + 1}")
-        for place, stream in streams.items():
+        for place in _turned([*streams], k):
             if place == DISK:
-                _forget(stream)
+                _forget(streams[place])
             before, start, worked = _bytes_read(), time.perf_counter(), time.process_time()
-            _train(steps[place], batch, k, count)
+            _run(works[place], streams[place], batch, k, count)
             speeds[place].append(count * batch / (time.perf_counter() - start))
             work[place].append(1e3 * (time.process_time() - worked) / (count * batch))
             read[place].append((_bytes_read() - before) / 1e6)
@@ -125,22 +128,35 @@ def _streams(folder: Path, device: torch.device) -> dict[str, Stream]:
     return streams
 
 
-def _step(name: str, batch: int, stream: Stream) -> TrainStep:
-    """Return training under way, with all that happens once behind it."""
+def _turned(names: list[str], k: int) -> list[str]:
+    """Return names in the order of turn k: none always comes first."""
+    k %= len(names)
+    return names[k:] + names[:k]
+
+
+def _work(name: str, batch: int, stream: Stream) -> Work:
+    """Return what is done with parts of a plan, with all that happens once behind it."""
+    if name == ALONE:
+        return stream.batch
     torch.manual_seed(0)
     device = stream.device
     model = create_model(name, image_shape=SHAPE, **MODELS[name]).to(device)
     step = TrainStep(model, stream, TrainConfig(), pick_precision("auto", device))
-    _train(step, batch, 0, WARM_UP + 1)
-    return step
 
-
-def _train(step: TrainStep, batch: int, epoch: int, count: int) -> None:
-    """Make so many steps of an epoch as `capsnet train` makes them."""
-    plan = epoch_plan(step.stream, 0, epoch, count * batch)
-    for part in ahead(step.stream, plan, cut(count * batch, batch)):
+    def work(part: Plan) -> None:
         step(part, 1e-3, 1.0)
-    step.wait()
+
+    _run(work, stream, batch, 0, WARM_UP + 1)
+    return work
+
+
+def _run(work: Work, stream: Stream, batch: int, epoch: int, count: int) -> None:
+    """Go through so many steps of an epoch as `capsnet train` does."""
+    plan = epoch_plan(stream, 0, epoch, count * batch)
+    for part in ahead(stream, plan, cut(count * batch, batch)):
+        work(part)
+    if stream.device.type == "cuda":
+        torch.cuda.synchronize(stream.device)
 
 
 def _forget(stream: Stream) -> None:

@@ -104,9 +104,10 @@ def test_images_on_the_disk_are_timed_beside_those_in_memory(monkeypatch):
     smaller = {"NUM": 4000, "SHAPE": (3, 20, 20), "ROUNDS": 2, "STEPS": 2}
     for name, value in smaller.items():
         monkeypatch.setattr(stream, name, value)
-    monkeypatch.setattr(stream, "MODELS", {"cnn_small": {"channels": 2}})
+    monkeypatch.setattr(stream, "MODELS", {stream.ALONE: {}, "cnn_small": {"channels": 2}})
     rows = run_bench("stream", CPU, (64,), (), None, None, None, None)["rows"]
-    memory, cached, disk = rows
+    assert [row["model"] for row in rows] == [stream.ALONE] * 3 + ["cnn_small"] * 3
+    memory, cached, disk = rows[3:]
     assert memory["times_memory"] == 1 and all(row["images_per_second"] > 0 for row in rows)
     assert memory["MB_read"] == cached["MB_read"] == 0
     on_tmpfs = disk["MB_read"] == 0
