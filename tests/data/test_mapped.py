@@ -11,6 +11,7 @@ import torch
 from PIL import Image
 
 from capsnet.data import Augment, BalancedStream, ImageStream, OverlapStream, Split, ahead, cut
+from capsnet.data.splits import room
 from capsnet.data.splits.mapped import Mapped
 from capsnet.data.splits.room import fits, free_memory
 from capsnet.data.streams.affine import AffineStream, CanvasStream
@@ -145,6 +146,25 @@ def test_half_of_what_is_free_may_be_taken():
         pytest.skip("this system does not say how much memory is free")
     assert 2**20 < free < 2**50
     assert fits(free // 100, CPU) and not fits(free, CPU)
+
+
+@pytest.mark.parametrize(
+    "limits, expected", [(("max", "max"), None), (("5000", "max"), 4000), (("9000", "7000"), 4000)]
+)
+def test_the_limit_of_a_container_or_a_job_counts(limits, expected, tmp_path, monkeypatch):
+    job = tmp_path / "slice" / "job"
+    job.mkdir(parents=True)
+    (tmp_path / "mine").write_text("0::/slice/job\n")
+    for folder, limit, taken in zip((job, job.parent), limits, (1000, 3000), strict=True):
+        (folder / "memory.max").write_text(f"{limit}\n")
+        (folder / "memory.stat").write_text(f"anon {taken}\nfile 123456\n")
+    usual = free_memory(CPU)
+    monkeypatch.setattr(room, "GROUPS", tmp_path)
+    monkeypatch.setattr(room, "MINE", tmp_path / "mine")
+    if expected is not None:
+        assert free_memory(CPU) == expected
+    elif usual is not None:
+        assert free_memory(CPU) > 2**20
 
 
 LITTLE = 110  # MiB, of memory that is not a file's

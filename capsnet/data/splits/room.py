@@ -8,6 +8,7 @@ from pathlib import Path
 import torch
 
 SHARE = 0.5  # of the free memory that images may take
+GROUPS, MINE = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")  # of Linux, with their limits
 
 
 def fits(num_bytes: int, device: torch.device) -> bool:
@@ -20,19 +21,22 @@ def free_memory(device: torch.device) -> int | None:
     """Return the bytes that are free on a device; None where the system does not say."""
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0]
-    known = [x for x in (_machine_free(), _group_free()) if x is not None]
-    return min(known, default=None)
+    free = _number(Path("/proc/meminfo"), "MemAvailable:", 1024)
+    return min([*_left_by_groups(), *([] if free is None else [free])], default=None)
 
 
-def _machine_free() -> int | None:
-    return _number(Path("/proc/meminfo"), "MemAvailable:", 1024)
-
-
-def _group_free() -> int | None:
-    """Return what the limit of a container leaves: pages of files do not count, they can go."""
-    group = Path("/sys/fs/cgroup")
-    limit, taken = _number(group / "memory.max"), _number(group / "memory.stat", "anon")
-    return None if limit is None or taken is None else max(0, limit - taken)
+def _left_by_groups() -> list[int]:
+    """Return what limits of a container or a batch job leave; pages of files can go, any time."""
+    try:
+        mine = GROUPS / MINE.read_text(encoding="utf-8").rpartition("0::/")[2].strip()
+    except OSError:
+        return []
+    left = []
+    for group in (mine, *mine.parents):
+        limit, taken = _number(group / "memory.max"), _number(group / "memory.stat", "anon")
+        if limit is not None and taken is not None:
+            left.append(max(0, limit - taken))
+    return left
 
 
 def _number(path: Path, name: str = "", unit: int = 1) -> int | None:
