@@ -21,7 +21,6 @@ from capsnet.data import ImageStream, Plan, Split, Stream, ahead, cache_folder, 
 from capsnet.data.splits.mapped import Mapped
 from capsnet.errors import UserError
 from capsnet.models import create_model
-from capsnet.pictures.store import allocate
 from capsnet.training.config import TrainConfig
 from capsnet.training.device import pick_precision
 from capsnet.training.step import WARM_UP, TrainStep, epoch_plan
@@ -101,7 +100,8 @@ def _compare(
 def _streams(folder: Path, device: torch.device) -> dict[str, Stream]:
     """Return streams of the same images in all places."""
     cached, disk = folder / "cached.npy", folder / "disk.npy"
-    array, rng = allocate(cached, np.uint8, (NUM, *SHAPE)), np.random.default_rng(0)
+    array = np.lib.format.open_memmap(cached, "w+", np.uint8, (NUM, *SHAPE))
+    rng = np.random.default_rng(0)
     for part in cut(NUM, 1000):
         array[part] = rng.integers(0, 256, (part.stop - part.start, *SHAPE), dtype=np.uint8)
     del array
