@@ -1,12 +1,15 @@
 """Training on images that stay on the disk: the same run, bit for bit, as with images in memory."""
 
 import json
+import os
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
-from outcome import same_outcome
+from outcome import history, same_outcome
 from PIL import Image
 
 from capsnet.data.splits import room
@@ -108,3 +111,24 @@ def test_what_does_not_fit_stays_on_the_disk(configs, monkeypatch):
 def test_other_data_has_its_own_place(tiny):
     with pytest.raises(UserError, match="images-in is for pictures of your own"):
         train(tiny(images_in="disk"))
+
+
+def test_each_of_several_processes_reads_its_own_rows(configs):
+    memory, disk = configs(**CAPSULES)
+    train(memory)
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "torch.distributed.run", "--standalone"),
+            *("--nproc-per-node", "2", "-m", "capsnet", "train", "--data", disk.data),
+            *("--epochs", "2", "--batch-size", "10", "--baseline", "none", "--device", "cpu"),
+            *("--model", disk.model, "--options", *disk.options),
+            *("--images-in", "disk", "--out", str(disk.folder)),
+        ],
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        encoding="utf-8",
+        timeout=300,
+    )
+    assert done.returncode == 0 and "read from the disk" in done.stderr, done.stderr
+    for one, other in zip(history(memory), history(disk), strict=True):
+        assert other["loss"] == pytest.approx(one["loss"], rel=1e-3)

@@ -3,6 +3,7 @@
 fits(stored.images.nbytes, torch.device("cuda"))
 """
 
+import os
 from pathlib import Path
 
 import torch
@@ -12,9 +13,13 @@ GROUPS, MINE = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")  # of Linux, wi
 
 
 def fits(num_bytes: int, device: torch.device) -> bool:
-    """Whether images of so many bytes leave half of a device's free memory to the rest."""
+    """Whether images of so many bytes leave half of a device's free memory to the rest.
+
+    Processes that torchrun has started on CPUs each keep the images, in the same memory.
+    """
     free = free_memory(device)
-    return free is None or num_bytes <= SHARE * free
+    processes = int(os.environ.get("LOCAL_WORLD_SIZE", "1")) if device.type == "cpu" else 1
+    return free is None or processes * num_bytes <= SHARE * free
 
 
 def free_memory(device: torch.device) -> int | None:
