@@ -181,12 +181,14 @@ def test_predictions_are_those_of_one_process(uninterrupted, tmp_path):
 
     from capsnet.data.sets.digits import load_digits
 
+    shown = tmp_path / "shown"
+    shown.mkdir()
     for n, image in enumerate(load_digits("test").images[:7, 0].numpy()):
-        Image.fromarray(image).save(tmp_path / f"{n}.png")
-    (tmp_path / "bad.png").write_bytes(b"no picture")
+        Image.fromarray(image).save(shown / f"{n}.png")
+    (shown / "bad.png").write_bytes(b"no picture")
     tables = []
     for devices in (1, 2):
-        verb = ["-m", "capsnet", "predict", tmp_path, "--weights", uninterrupted, "--skip-bad"]
+        verb = ["-m", "capsnet", "predict", shown, "--weights", uninterrupted, "--skip-bad"]
         table = tmp_path / f"{devices}.csv"
         where = ["--device", "cpu", "--devices", devices]
         done = run(*verb, *where, "--csv", table, "--save-input", tmp_path / f"seen{devices}")
