@@ -25,7 +25,9 @@ def fits(num_bytes: int, device: torch.device) -> bool:
 def free_memory(device: torch.device) -> int | None:
     """Return the bytes that are free on a device; None where the system does not say."""
     if device.type == "cuda":
-        return torch.cuda.mem_get_info(device)[0]
+        # What torch keeps of a run before, for the next, is free too.
+        kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        return torch.cuda.mem_get_info(device)[0] + kept
     free = _number(Path("/proc/meminfo"), "MemAvailable:", 1024)
     return min([*_left_by_groups(), *([] if free is None else [free])], default=None)
 
