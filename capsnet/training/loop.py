@@ -12,7 +12,7 @@ from math import ceil, isfinite
 
 import torch
 
-from capsnet.data import Own, Stream
+from capsnet.data import Own, Stream, ahead, cut
 from capsnet.errors import UserError
 from capsnet.files import clear_leftovers, locked, write_text
 from capsnet.models.weights import WEIGHTS, Card, save_weights
@@ -111,7 +111,7 @@ def train_one(config: TrainConfig) -> Finished | Interrupted | Diverged:
     from_leader(lambda: check_folder(config))
     device = pick_device(config.device)
     precision = pick_precision(config.precision, device)
-    own = open_pictures(config)
+    own = open_pictures(config, device)
     stream = open_stream(config, "train", device, own)
     held = config.holdout if own is None else "validation" in own.splits
     validation = open_stream(config, "validation", device, own) if held else None
@@ -290,14 +290,16 @@ class Run:
         config, step, position = self.config, self.step, self.position
         rows, total = config.batch_size, config.epochs * self.steps
         plan = epoch_plan(step.stream, config.seed, position.epoch, self.steps * rows)
+        left = cut(self.steps * rows, rows, position.step * rows)
+        parts = ahead(step.stream, plan, [own_rows(x) for x in left])
         step.model.train()
         began = timed_from = shown = time.monotonic()
         timed_images = 0
         while position.step < self.steps:
-            k, done = position.step, position.epoch * self.steps + position.step
+            done = position.epoch * self.steps + position.step
             steady = step.steady
             step(
-                {name: x[k * rows : (k + 1) * rows] for name, x in plan.items()},
+                next(parts),
                 learning_rate(config, done, total),
                 average_weight(config, done),
                 done,
@@ -323,6 +325,7 @@ class Run:
                     position.seconds += time.monotonic() - began
                     self.save()
                     began = time.monotonic()
+        parts.close()
         step.wait()
         position.seconds += time.monotonic() - began
         return timed_images / (time.monotonic() - timed_from)
@@ -388,10 +391,9 @@ class Run:
             return
         count = min(ceil(IMAGES / size), self.steps)
         plan = epoch_plan(step.stream, self.config.seed, epoch, count * size)
-        parts = zip(*(x.split(size) for x in plan.values()), strict=True)
+        parts = ahead(step.stream, plan, [own_rows(x) for x in cut(count * size, size)])
         with step.autocast, shared_norms():
-            slices = (own_rows(dict(zip(plan, part, strict=True))) for part in parts)
-            refresh_norms(step.model, map(step.stream.batch, slices), step.progress)
+            refresh_norms(step.model, map(step.stream.batch, parts), step.progress)
 
     def save(self) -> None:
         """Write a checkpoint, unless training has gone wrong."""
