@@ -20,6 +20,7 @@ from capsnet.models.weights import SPLIT_FILE
 from capsnet.pictures.layout import Layout
 from capsnet.tasks import Calibration
 from capsnet.training.config import TrainConfig, flag
+from capsnet.training.distributed.world import from_leader
 from capsnet.training.evaluation import Answers, answer
 from capsnet.training.progress import WorkProgress
 
@@ -27,7 +28,7 @@ DATA_FILE = "data.json"  # what was found in the pictures
 MANY = 256  # images that say what is usual
 
 
-def open_pictures(config: TrainConfig) -> Own | None:
+def open_pictures(config: TrainConfig, device: torch.device) -> Own | None:
     """Return the user's own pictures as a run's settings ask for them; None for other data."""
     entry, folder = find_data(config.data, config.data_folder)
     if not entry.own or folder is None:
@@ -38,7 +39,7 @@ def open_pictures(config: TrainConfig) -> Own | None:
             )
         return None
     with WorkProgress("reading pictures", unit="pictures") as progress:
-        return open_own(
+        own = open_own(
             Path(folder),
             config,
             config.image_size,
@@ -48,6 +49,7 @@ def open_pictures(config: TrainConfig) -> Own | None:
             (config.fold, config.folds) if config.folds else None,
             progress,
         )
+    return own.kept(config.images_in, device)
 
 
 def keep_pictures(own: Own, config: TrainConfig) -> None:
@@ -84,10 +86,11 @@ def keep_answers(
     if validation is not None:
         held = said if final_split == "validation" else answer(model, validation, 256, precision)
         answered = _answered(validation, held)
-        answered.save(folder / "answers-validation.npz")
+        from_leader(lambda: answered.save(folder / "answers-validation.npz"))
         calibration = calibrate(answered)
     if final_split != "validation":
-        _answered(final, said).save(folder / f"answers-{final_split}.npz")
+        answered = _answered(final, said)
+        from_leader(lambda: answered.save(folder / f"answers-{final_split}.npz"))
     return calibration
 
 
