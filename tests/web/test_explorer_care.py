@@ -123,7 +123,7 @@ def test_tips_by_keyboard_and_finger(visit):
     page = visit("mode=route&sample=3", touch=True)
     page.locator(".formula .number").first.tap()
     assert "exp of the logit" in page.inner_text("#tip")
-    page.get_by_role("button", name="Next iteration").focus()
+    page.locator(".agreement .number").focus()
     page.keyboard.press("Tab")
     assert "After iteration 1" in page.inner_text("#tip")
     page.locator(".class-row input").first.focus()

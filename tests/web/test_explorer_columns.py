@@ -3,7 +3,7 @@
 from math import hypot
 
 import pytest
-from screen import drag, state_of
+from screen import drag, quiet, state_of
 
 from capsnet.web.samples import digit_samples
 from capsnet.web.schema import unpack_pixels
@@ -210,3 +210,33 @@ def test_the_knob_of_a_warp_can_be_taken_wherever_the_picture_is(visit):
     drag(page, (x, y), (x - 60, y + 40))
     rotate, scale = state_of(page)["warp"].split(",")[:2]
     assert float(rotate) > 45 and float(scale) < 1.5
+
+
+def test_a_click_on_the_curves_of_a_warp_takes_that_place(visit):
+    page = visit("mode=warp&sample=3")
+    page.wait_for_selector(".chart .place")
+    place = page.locator(".chart .place").nth(14)
+    place.hover()
+    said = page.inner_text("#tip")
+    values = [float(part.split()[-1]) for part in said.partition(": ")[2].split(", ")]
+    assert said.startswith("rotate 30°") and len(values) == 2
+    place.click()
+    page.wait_for_function("() => document.querySelector('[aria-label=rotate]').value === '30'")
+    page.get_by_text("CapsNet says").first.wait_for()
+    quiet(page)
+    assert state_of(page)["warp"].startswith("30,")
+    row = page.locator(".class-row").nth(3)  # the class that the curves are of
+    shown = [float(x) for x in row.locator(".number").all_inner_texts()]
+    assert shown == pytest.approx(values, abs=0.011)
+
+
+def test_ribbons_say_how_much_they_carry(visit):
+    page = visit("mode=route&sample=3")
+    page.wait_for_selector("#flow path")
+    tips = {
+        part: page.locator(f"#flow {part}").evaluate_all("all => all.map((x) => x.dataset.tip)")
+        for part in ("path", "rect.type", "rect:not(.type)")
+    }
+    for part in tips.values():
+        shares = [float(tip.partition(": ")[2].split()[0]) for tip in part]
+        assert sum(shares) == pytest.approx(100, abs=0.051 * len(shares))

@@ -38,7 +38,7 @@ function flows() {
   return sums;
 }
 
-/** @typedef {{ j: number, width: number, d: string }} Ribbon */
+/** @typedef {{ j: number, width: number, d: string, tip: string }} Ribbon */
 
 const LETTER = 3.4; // units that a letter is wide
 const MOST_LETTERS = 12;
@@ -74,6 +74,9 @@ function ribbons(sums) {
     right.push(y);
     y += sum * rightUnit + rightGap;
   }
+  const names = scene.card.classes;
+  /** @param {number} sum */
+  const share = (sum) => `${((100 * sum) / total).toFixed(1)} % of all that is sent`;
   const middles = right.map((top, j) => top + (inflow[j] * rightUnit) / 2);
   const blocks = [];
   /** @type {Ribbon[]} */
@@ -87,16 +90,21 @@ function ribbons(sums) {
       votes.push({
         j,
         width: flow * unit,
+        tip: `From type ${k + 1} to “${names[j]}”: ${share(flow)}`,
         d: `M4 ${a.toFixed(2)}C${end / 2} ${a.toFixed(2)} ${end / 2} ${b.toFixed(2)} ${end} ${b.toFixed(2)}`,
       });
       y += flow * unit;
       right[j] += flow * rightUnit;
     }
-    blocks.push(svg("rect", { x: 0, y: top, width: 3, height: y - top, class: "type" }));
+    const tip = `All capsules of type ${k + 1}: ${share((y - top) / unit)}`;
+    blocks.push(
+      svg("rect", { x: 0, y: top, width: 3, height: y - top, class: "type", "data-tip": tip }),
+    );
     y += leftGap;
   }
   const heights = inflow.map((sum) => sum * rightUnit);
-  byId("flow").replaceChildren(...lines(votes), ...blocks, ...ends(heights, middles, end));
+  const tips = inflow.map((sum, j) => `To “${names[j]}”: ${share(sum)}`);
+  byId("flow").replaceChildren(...lines(votes), ...blocks, ...ends(heights, middles, tips, end));
   byId("flow").setAttribute(
     "aria-label",
     `Votes of all primary capsules, shared out to ${J} classes`,
@@ -108,12 +116,17 @@ function ribbons(sums) {
 const lines = (votes) =>
   votes
     .sort((a, b) => Number(a.j === scene.which) - Number(b.j === scene.which))
-    .map(({ j, width, d }) =>
-      svg("path", { d, "stroke-width": Math.max(0.1, width).toFixed(2), class: colour(j) }),
+    .map(({ j, width, d, tip }) =>
+      svg("path", {
+        d,
+        "stroke-width": Math.max(0.1, width).toFixed(2),
+        class: colour(j),
+        "data-tip": tip,
+      }),
     );
 
-/** @type {(heights: number[], middles: number[], x: number) => SVGRectElement[]} */
-const ends = (heights, middles, x) =>
+/** @type {(heights: number[], middles: number[], tips: string[], x: number) => SVGRectElement[]} */
+const ends = (heights, middles, tips, x) =>
   middles.map((middle, j) =>
     svg("rect", {
       x,
@@ -121,6 +134,7 @@ const ends = (heights, middles, x) =>
       y: middle - heights[j] / 2,
       height: Math.max(0.4, heights[j]),
       class: colour(j),
+      "data-tip": tips[j],
     }),
   );
 

@@ -169,7 +169,9 @@ export function enter(panel, signal) {
       curves.push({ label: cnnName(), style: "cnn", values: swept.cnn.map((row) => row[j]) });
     chart.replaceChildren(
       h("h3", {}, `Confidence in “${name}” while “${over}” changes`),
-      drawChart(values, curves, chosen()[over], over, bends[over].unit),
+      drawChart(values, curves, chosen()[over], over, bends[over].unit, (x) =>
+        change({ [over]: bound(bends[over], x) }, over),
+      ),
     );
   }
 
