@@ -6,7 +6,7 @@ html = render(content, table)
 import base64
 import hashlib
 import shlex
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +20,8 @@ from capsnet.report.charts import Line
 from capsnet.report.content import Content
 from capsnet.report.summary import between, number, signed
 from capsnet.tasks import Labels, Numbers
-from capsnet.training.config import TrainConfig, flag
+from capsnet.training.config import TrainConfig
+from capsnet.training.settings_file import changed, words_of
 
 FOLDER = Path(__file__).parent / "page"
 MOST_CURVES = charts.NUM_COLOURS
@@ -88,14 +89,8 @@ def share(part: float, whole: float) -> int:
 
 def command_of(config: TrainConfig) -> str:
     """Return the command that makes such a run."""
-    words = ["capsnet", "train"]
-    for field in fields(config):
-        value = getattr(config, field.name)
-        if value == field.default or field.name == "resume":
-            continue
-        words.append(f"--{flag(field.name)}")
-        if not isinstance(value, bool):
-            words += [str(x) for x in (value if isinstance(value, tuple) else (value,))]
+    given = {name: x for name, x in changed(config).items() if name != "resume"}
+    words = ["capsnet", "train", *words_of(given)]
     return visible(shlex.join(words))
 
 
