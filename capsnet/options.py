@@ -1,5 +1,7 @@
 """Settings that say themselves what they may be: bounds stand in the annotation, beside the name.
 
+So does what a tuning tries of them (Search, OneOf).
+
 def __init__(self, width: Size = 8, dropout: Share = 0.5) …; check_values(hints, {"width": 0})
 """
 
@@ -26,6 +28,16 @@ class Search:
 
     def __str__(self) -> str:
         return f"{self.low}..{self.high}{':log' if self.log else ''}"
+
+
+@dataclass(frozen=True)
+class OneOf:
+    """What a tuning tries of a setting: one of these values."""
+
+    choices: tuple[Any, ...]
+
+    def __str__(self) -> str:
+        return ",".join(map(str, self.choices))
 
 
 LARGEST = 1 << 31  # what a size may be

@@ -35,6 +35,7 @@ BELOW = {
         "figures",
     },
     "report": {"tasks", "pictures", "measures", "models", "data", "training"},
+    "tuning": {"tasks", "pictures", "models", "data", "training", "report"},
     "web": {"tasks", "pictures", "measures", "ops", "models", "data", "prediction"},
     "errors": set(),
     "files": set(),
