@@ -136,13 +136,25 @@ def reached(told: str) -> Iterator[None]:
     """Turn what a storage that cannot be used raises into one sentence."""
     try:
         yield
-    except (SQLAlchemyError, StorageInternalError) as error:
-        cause = error.__cause__ if isinstance(error, StorageInternalError) else error
-        reason = str(getattr(cause, "orig", None) or cause).strip().splitlines()
+    except UserError:
+        raise
+    except Exception as error:
+        # Optuna may fail over its own failure: what the storage said is further down.
+        failed = next((x for x in _chain(error) if isinstance(x, SQLAlchemyError)), None)
+        if failed is None:
+            raise
+        reason = str(getattr(failed, "orig", None) or failed).strip().splitlines()
         raise UserError(
             f"The storage {told} could not be used ({reason[0] if reason else 'no answer'}); "
             "check that it is there, then give the same command again."
         ) from error
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    """Return an error, what it came of, what that came of, …"""
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
 
 
 def _prepare(address: str) -> tuple[URL, dict[str, Any]]:

@@ -99,6 +99,14 @@ def test_a_trial_that_another_took_over_is_left_to_it(at_step, short, tmp_path, 
     assert [t.number for t in tuned.trials] == [1, 2] and tuned.default is not None
 
 
+def test_a_storage_that_breaks_under_way_is_a_sentence(cli, at_step, tmp_path):
+    kept = tmp_path / "study.db"
+    with at_step(2, lambda module: kept.write_bytes(b"no database" * 1000)):
+        done = cli("tune", *WORDS, "--out", tmp_path, "--trials", 2)
+    last = done.err.splitlines()[-1]
+    assert done.status == 2 and "could not be used" in last and "Traceback" not in done.err
+
+
 def test_a_worker_killed_before_its_first_sign_of_life_is_missed(short, tmp_path):
     short(1)
     lost = study_in(tmp_path).ask().number
