@@ -14,14 +14,16 @@ from optuna.exceptions import StorageInternalError
 from optuna.pruners import MedianPruner
 from optuna.storages import RDBStorage, RetryHeartbeatStaleTrialCallback
 from optuna.trial import TrialState
-from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, DatabaseError, SQLAlchemyError
+from sqlalchemy import event
+from sqlalchemy.engine import URL, Connection, Engine, make_url
+from sqlalchemy.exc import ArgumentError, DatabaseError, IntegrityError, SQLAlchemyError
 
 from capsnet.errors import UserError, needs
 from capsnet.training.config import WHERE, TrainConfig
 from capsnet.tuning.space import Space
 
 ANSWER_SECONDS = 10  # in which a storage must answer
+ATTEMPTS = 10  # to make the tables, or to find that others have made them
 BEATS = 4  # signs of life before a worker counts as lost
 RETRIES = 3  # of a trial whose worker was lost or stopped; then another takes its place
 FIRST_JUDGED = 2  # the epoch; the first one tells more of the warm-up than of the settings
@@ -49,23 +51,45 @@ def open_storage(address: str, lost_after: int) -> Storage:
     """
     url, settings = _prepare(address)
     text = url.render_as_string(hide_password=False).replace("{", "{{").replace("}", "}}")
-    for is_last in (False, False, True):
+    attempts = 0
+    while True:
         with reached(shown(address)):
             try:
-                return Storage(
+                storage = Storage(
                     text,
                     engine_kwargs=settings,
                     heartbeat_interval=max(1, lost_after // BEATS),
                     grace_period=lost_after,
                     heartbeat_stale_trial_callback=give_again,
                 )
+                if url.drivername == "sqlite":
+                    take_turns(storage.engine)
+                return storage
             except DatabaseError as error:
-                # Two workers that start at once may both make the tables; then they are there.
-                if is_last or "exist" not in str(error):
+                # Workers that start at once all make the tables; who comes too late looks again.
+                attempts += 1
+                too_late = isinstance(error, IntegrityError) or "already exists" in str(error)
+                if not too_late or attempts == ATTEMPTS:
                     raise
             except RuntimeError as error:  # of another version of Optuna, which it says
                 raise UserError(str(error)) from error
-    raise AssertionError
+
+
+def take_turns(engine: Engine) -> None:
+    """Let each transaction on a SQLite file begin when no other is under way.
+
+    It cannot lock a row: otherwise workers that look at once take the same waiting trial.
+    """
+
+    @event.listens_for(engine, "connect")
+    def leave_it_to_us(connection: Any, _: object) -> None:
+        connection.isolation_level = None
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+    engine.dispose()  # of connections from before
 
 
 def open_study(

@@ -2,7 +2,9 @@
 
 import socket
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 
 import optuna
 import pytest
@@ -96,6 +98,34 @@ def test_a_study_of_another_program_is_refused(address):
     study.add_trial(optuna.create_trial(value=1.0))
     with pytest.raises(UserError, match="not made by capsnet"):
         opened(address)
+
+
+@pytest.mark.parametrize("attempt", range(3))
+def test_workers_that_start_at_once_all_find_a_storage(attempt, tmp_path):
+    where, together = f"sqlite:///{tmp_path / 'study.db'}", Barrier(8)
+
+    def start(_):
+        together.wait()
+        return opened(where).study_name
+
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(start, range(8))) == ["s"] * 8
+
+
+@pytest.mark.filterwarnings("ignore:Heartbeat of storage")
+@pytest.mark.parametrize("attempt", range(3))
+def test_a_waiting_trial_is_taken_by_one_worker(attempt, tmp_path):
+    where, together = f"sqlite:///{tmp_path / 'study.db'}", Barrier(8)
+    for _ in range(4):
+        opened(where).enqueue_trial({})
+
+    def take(_):
+        study = opened(where)
+        together.wait()
+        return study.ask().number
+
+    with ThreadPoolExecutor(8) as pool:
+        assert sorted(pool.map(take, range(8))) == list(range(8))
 
 
 def test_passwords_are_not_shown():
