@@ -94,6 +94,7 @@ NEEDED_BY_HELP = [
     "plugins",
     "training/__init__",
     "training/config",
+    "training/settings_file",
 ]
 
 
