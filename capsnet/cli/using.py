@@ -6,12 +6,14 @@ from typing import Literal
 
 from tyro.conf import Positional
 
+from capsnet.cli.launching import on_devices
 from capsnet.cli.output import EXIT_INTERRUPTED, check_png, show
 from capsnet.cli.settings import Settings, SettingsFile
 from capsnet.errors import UserError
 
 
-def train(config: Settings, file: SettingsFile = None, json: bool = False) -> int:
+@on_devices
+def train(config: Settings, file: SettingsFile = None, devices: int = 1, json: bool = False) -> int:
     """Train a model and read the test set once, at the end.
 
     Example: capsnet train --model capsnet_small --data digits --epochs 20
@@ -19,6 +21,8 @@ def train(config: Settings, file: SettingsFile = None, json: bool = False) -> in
     Args:
         config: What to train, on what, and how.
         file: Settings as JSON, such as the best.json of a tuning; options given here win.
+        devices: Train on so many GPUs of this machine together, or with so many processes on its
+            CPU; on several machines start the command with torchrun.
         json: Print the result as one JSON object on the last line.
     """
     from capsnet.training.loop import train as run
@@ -36,6 +40,7 @@ def train(config: Settings, file: SettingsFile = None, json: bool = False) -> in
     return 0
 
 
+@on_devices
 def evaluate(
     weights: str,
     data: str | None = None,
@@ -44,6 +49,7 @@ def evaluate(
     num_samples: int | None = None,
     batch_size: int = 256,
     device: str = "auto",
+    devices: int = 1,
     precision: Literal["fp32", "bf16"] = "fp32",
     plugin: tuple[Path, ...] = (),
     json: bool = False,
@@ -60,6 +66,7 @@ def evaluate(
         num_samples: Take that many images, or make that many overlapping pairs.
         batch_size: Images at a time.
         device: auto, cpu, cuda or cuda:N.
+        devices: Share the images out among so many GPUs, or processes on the CPU.
         precision: Arithmetic of the layers.
         plugin: Python files of yours that register models or data.
         json: Print the result as one JSON object on the last line.
@@ -101,6 +108,7 @@ def evaluate(
     return 0
 
 
+@on_devices
 def predict(
     images: Positional[tuple[Path, ...]],
     weights: str,
@@ -112,6 +120,7 @@ def predict(
     reconstruct: Path | None = None,
     skip_bad: bool = False,
     device: str = "auto",
+    devices: int = 1,
     plugin: tuple[Path, ...] = (),
     json: bool = False,
 ) -> int:
@@ -131,6 +140,7 @@ def predict(
         reconstruct: Folder for what the winning capsule draws, one PNG per picture.
         skip_bad: Leave files out that cannot be read, and name them.
         device: auto, cpu, cuda or cuda:N.
+        devices: Share the pictures out among so many GPUs, or processes on the CPU.
         plugin: Python files of yours that register models.
         json: Print the result as one JSON object on the last line.
     """
