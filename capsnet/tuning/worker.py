@@ -66,7 +66,7 @@ def tune(
         give the trial back and raise KeyboardInterrupt.
 
     Example:
-        >>> tune(TrainConfig(data="digits", epochs=5), trials=20).best.params
+        >>> tune(TrainConfig(data="digits", epochs=5), trials=20).best.values
         {'lr': 0.004, …}
     """
     if trials < 1:
