@@ -23,6 +23,7 @@ from capsnet.training.board import Board
 from capsnet.training.checkpoint import (
     CHECKPOINT,
     Position,
+    begun_by_this_job,
     data_in_words,
     load_checkpoint,
     save_checkpoint,
@@ -90,8 +91,11 @@ def train(config: TrainConfig) -> Outcome:
         settings = config.to_json()
         require_alike({k: x for k, x in settings.items() if k not in OF_A_MACHINE} | versions())
         load_plugins(config.plugin)
-        if was_restarted():  # by torchrun, with the command of the first start
-            config = replace(config, resume=is_series(config) or from_leader(lambda: holds(config)))
+        # Torchrun starts a job anew with the command of its first start.
+        if (is_series(config) and was_restarted()) or from_leader(
+            lambda: begun_by_this_job(config.folder)
+        ):
+            config = replace(config, resume=True)
         if is_series(config):
             return train_series(config, train_one)
         outcome = train_one(config)
