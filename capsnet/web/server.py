@@ -14,13 +14,12 @@ import uvicorn
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
-from starlette.middleware.gzip import GZipMiddleware
 from starlette.staticfiles import StaticFiles
 
 from capsnet import __version__
 from capsnet.errors import UserError
 from capsnet.web import schema
-from capsnet.web.guard import LOOPBACK, Guard, refusal
+from capsnet.web.guard import LOOPBACK, Compressed, Guard, refusal
 from capsnet.web.nets import Nets, load_nets
 from capsnet.web.patience import Patient
 from capsnet.web.routes import STATIC, TooBusy, Worker, add_routes
@@ -47,7 +46,7 @@ def create_app(
         openapi_url="/api/openapi.json",
         responses={"4XX": {"model": schema.Problem, "description": "A sentence says why."}},
     )
-    app.add_middleware(GZipMiddleware, minimum_size=2000, compresslevel=1)
+    app.add_middleware(Compressed)
     app.add_middleware(Guard, hosts=hosts)
     add_errors(app)
     add_routes(app, nets, Worker())
