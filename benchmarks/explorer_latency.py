@@ -26,6 +26,8 @@ import torch
 from playwright.sync_api import Page, sync_playwright
 
 from capsnet import create_model
+from capsnet.files import append_line
+from capsnet.lines import sealed
 from capsnet.models.weights import save_weights
 from capsnet.provenance import git_commit
 
@@ -91,9 +93,7 @@ def main() -> None:
         "python": platform.python_version(),
         "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }
-    args.out.parent.mkdir(exist_ok=True)
-    with args.out.open("a") as file:
-        file.write(json.dumps(line) + "\n")
+    append_line(args.out, sealed(line))
     print(json.dumps(line, indent=2))
 
 

@@ -4,17 +4,21 @@ with whole_file("runs/a/weights.safetensors") as temporary: save(temporary)
 with locked(lock_of(path)): change(path)
 """
 
+import hashlib
+import json
 import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from filelock import FileLock, Timeout
 
 from capsnet.errors import UserError
 
 PREFIX = ".unfinished-"
+SUMS = "SHA256SUMS"  # beside files that come with the package: their digests, as sha256sum has them
 
 
 @contextmanager
@@ -114,3 +118,43 @@ def write_text(path: Path | str, text: str) -> None:
     """
     with whole_file(path) as temporary:
         temporary.write_text(text, encoding="utf-8", errors="surrogateescape", newline="\n")
+
+
+def known_digest(path: Path) -> str:
+    """Return the SHA-256 that a file which comes with the package must have."""
+    try:
+        lines = (path.parent / SUMS).read_text(encoding="ascii").splitlines()
+        return {name: digest for digest, name in map(str.split, lines)}[path.name]
+    except (OSError, ValueError, KeyError) as error:
+        raise UserError(
+            f"{path.parent / SUMS} does not tell of {path.name}; install capsnet again."
+        ) from error
+
+
+def note_digest(path: Path) -> None:
+    """Write the SHA-256 of a file that comes with the package beside it."""
+    sums = path.parent / SUMS
+    lines = sums.read_text(encoding="ascii").splitlines() if sums.exists() else []
+    kept = [line for line in lines if not line.endswith(f"  {path.name}")]
+    found = hashlib.sha256(path.read_bytes()).hexdigest()
+    lines = sorted([*kept, f"{found}  {path.name}"], key=lambda line: line.split()[1])
+    write_text(sums, "".join(f"{line}\n" for line in lines))
+
+
+def read_shipped(path: Path) -> bytes:
+    """Return the bytes of a file that comes with the package; a UserError if they are others."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise UserError(f"{path} cannot be read ({error}); install capsnet again.") from error
+    if hashlib.sha256(content).hexdigest() != known_digest(path):
+        raise UserError(f"{path} is damaged (its digest does not fit); install capsnet again.")
+    return content
+
+
+def parse_json(text: str | bytes) -> Any:
+    """Return what a JSON text says; a ValueError also where it is nested too deeply to be read."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None

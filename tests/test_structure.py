@@ -38,11 +38,12 @@ BELOW = {
     "web": {"tasks", "pictures", "measures", "ops", "models", "data", "prediction"},
     "errors": set(),
     "files": set(),
+    "lines": set(),
     "options": set(),
     "plugins": set(),
     "provenance": set(),
 }
-LEAVES = {"errors", "files", "options", "plugins", "provenance"}
+LEAVES = {"errors", "files", "lines", "options", "plugins", "provenance"}
 ABOVE = {"__init__", "__main__", "cli", "dev"}  # may import all
 
 

@@ -3,62 +3,36 @@
 save_weights(model, path, card); model, card = load_weights(path)
 """
 
-import json
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
 from capsnet.errors import UserError
-from capsnet.files import whole_file
+from capsnet.files import read_shipped
 from capsnet.models.model import Model
 from capsnet.models.registry import create_model, model_entry, option_of
+from capsnet.models.tensor_file import load_tensors, save_tensors
 from capsnet.options import tuples
 from capsnet.pictures.layout import Layout
 from capsnet.pictures.reading import Reading
 from capsnet.tasks import Calibration, OneLabel, Pairs, Task, task_from_json
 
 WEIGHTS = "weights.safetensors"  # in the folder of a finished run
+SHELF = Path(__file__).resolve().parent.parent / "assets" / "weights"  # those of the package
 SPLIT_FILE = "split.csv"  # beside it: the split of every picture, if they are the user's own
-HEADER = "capsnet"  # the key of our JSON among the metadata of the file
-
-
-def save_tensors(path: Path, tensors: dict[str, Tensor], record: dict[str, Any]) -> None:
-    """Write tensors and a JSON record as one safetensors file, whole or not at all."""
-    plain = {name: x.detach().cpu().contiguous() for name, x in tensors.items()}
-    with whole_file(path) as temporary:
-        try:
-            save_file(plain, temporary, {HEADER: json.dumps(record)})
-        except SafetensorError as error:  # how a full disk shows
-            raise OSError(str(error)) from error
-
-
-def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Read what `save_tensors` wrote; a UserError says what is wrong with the file."""
-    try:
-        path.open("rb").close()  # its errors say more than those of safetensors
-        with safe_open(path, "pt") as file:
-            record = dict(json.loads((file.metadata() or {})[HEADER]))
-            return {name: file.get_tensor(name) for name in file.keys()}, record  # noqa: SIM118
-    except FileNotFoundError as error:
-        raise UserError(f"There is no file {path}; train a model first.") from error
-    except PermissionError as error:
-        raise UserError(f"You may not read {path}; ask its owner, or use another copy.") from error
-    except (SafetensorError, OSError) as error:
-        raise UserError(
-            f"{path} cannot be read ({error}); it is damaged or cut short: use another copy."
-        ) from error
-    except (KeyError, ValueError, TypeError) as error:
-        raise UserError(f"{path} was not written by capsnet; give a file that was.") from error
 
 
 def shipped_path(name: str) -> Path:
     """Return where the package keeps the weights of a model, shipped or not."""
-    return Path(__file__).parent.parent / "assets" / "weights" / f"{name}.safetensors"
+    return SHELF / f"{name}.safetensors"
+
+
+def is_shipped(path: Path) -> bool:
+    """Return whether a weights file comes with the package."""
+    return path.resolve().parent == SHELF
 
 
 @dataclass(frozen=True)
@@ -237,12 +211,16 @@ def save_weights(
     model: Model, path: Path, card: Card | None = None, dtype: torch.dtype | None = None
 ) -> None:
     """Write the model's weights with a card; by default one that says the model alone."""
-    tensors = {k: x if dtype is None else x.to(dtype) for k, x in model.state_dict().items()}
+    tensors = model.state_dict()
+    if dtype is not None:
+        tensors = {k: x.to(dtype) if x.is_floating_point() else x for k, x in tensors.items()}
     save_tensors(path, tensors, (card or Card(model.name, model.options)).to_json())
 
 
 def read_weights(path: Path) -> tuple[dict[str, Tensor], Card]:
     """Return the tensors and the card of a weights file."""
+    if is_shipped(path):
+        read_shipped(path)
     tensors, facts = load_tensors(path)
     if "model" not in facts or not isinstance(facts.get("options"), dict):
         raise UserError(f"{path} holds no model; give the weights.safetensors of a run.")
@@ -267,7 +245,8 @@ def set_weights(
 ) -> None:
     """Load tensors into the model; a UserError if they are those of another one.
 
-    Without `keep_head` those of its head are left as they are.
+    They must be numbers, of the names, shapes and kind of the model's own. Without `keep_head`
+    those of its head are left as they are.
     """
     own = model.state_dict()
     if not keep_head:
@@ -279,7 +258,24 @@ def set_weights(
             f"{path} holds the weights of another model than {model.name} with these options; "
             "give the model and options it was trained with."
         )
+    for name, x in tensors.items():
+        if x.is_floating_point() != own[name].is_floating_point():
+            raise UserError(
+                f"{path} says that {name} is of type {x.dtype}, which weights of {model.name} are "
+                "not; use another copy."
+            )
+        if not is_finite(x) and is_finite(own[name]):  # a buffer may be infinite by design
+            raise UserError(
+                f"{path} holds weights that are no numbers ({name} has NaN or infinite ones); "
+                "use another copy, or train again."
+            )
     model.load_state_dict({k: x.to(own[k].dtype) for k, x in tensors.items()}, strict=keep_head)
+
+
+def is_finite(x: Tensor) -> bool:
+    """Return whether a tensor has neither NaN nor infinite elements."""
+    # A finite sum has finite terms, and is far quicker to make than a mask.
+    return bool(x.sum().isfinite() or x.isfinite().all())
 
 
 def plain_options(options: dict[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,8 @@ from torch import Tensor
 
 from capsnet.data import Stream
 from capsnet.errors import UserError
-from capsnet.models.weights import load_tensors, save_tensors, set_weights
+from capsnet.models.tensor_file import load_tensors, save_tensors
+from capsnet.models.weights import set_weights
 from capsnet.provenance import versions
 from capsnet.training.config import SettledConfig, differences
 from capsnet.training.outcome import Epoch

@@ -9,7 +9,7 @@ from PIL import Image
 
 from capsnet.errors import UserError
 from capsnet.files import locked
-from capsnet.models.weights import load_tensors, save_tensors
+from capsnet.models.tensor_file import load_tensors, save_tensors
 from capsnet.training import loop
 from capsnet.training.checkpoint import CHECKPOINT
 from capsnet.training.loop import LOCK, train

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from outcome import same_outcome
 
-from capsnet.models.weights import load_tensors
+from capsnet.models.tensor_file import load_tensors
 from capsnet.training.checkpoint import CHECKPOINT
 from capsnet.training.loop import train
 from capsnet.training.outcome import Finished

@@ -13,7 +13,7 @@ from capsnet.errors import UserError
 from capsnet.experiments.pages import markdown
 from capsnet.experiments.recipes import in_words
 from capsnet.experiments.runner.records import RECORD_FILE
-from capsnet.files import write_text
+from capsnet.files import note_digest, write_text
 from capsnet.models import Model, create_model, list_models
 from capsnet.models.weights import find_model, read_weights, save_weights, shipped_path
 from capsnet.training.config import WHERE
@@ -52,6 +52,7 @@ def ship(run_folder: Path, name: str, root: Path = Path(".")) -> Path:
     )
     path = shipped_path(name)
     save_weights(model, path, card, dtype=torch.float16)
+    note_digest(path)
     write_text(root / PAGE, cards_page())
     return path
 
