@@ -9,7 +9,7 @@ import json
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from filelock import FileLock, Timeout
 from capsnet.errors import UserError
 
 PREFIX = ".unfinished-"
+OLD_START = b'{"__metadata__":{"capsnet":'  # behind 8 bytes: tensors that capsnet wrote
 SUMS = "SHA256SUMS"  # beside files that come with the package: their digests, as sha256sum has them
 
 
@@ -55,6 +56,15 @@ def clear_leftovers(folder: Path) -> None:
     """Remove what a process that was killed while writing left in a folder of its own."""
     for path in folder.glob(f"{PREFIX}*"):
         path.unlink(missing_ok=True)
+    for path in folder.glob(".tmp??????"):  # earlier versions wrote through a library's own files
+        if path.is_file() and not path.is_symlink() and _begins_with(path, OLD_START):
+            path.unlink(missing_ok=True)
+
+
+def _begins_with(path: Path, start: bytes) -> bool:
+    with suppress(OSError), path.open("rb") as file:
+        return file.read(8 + len(start))[8:] == start
+    return False
 
 
 @contextmanager
@@ -150,6 +160,17 @@ def read_shipped(path: Path) -> bytes:
     if hashlib.sha256(content).hexdigest() != known_digest(path):
         raise UserError(f"{path} is damaged (its digest does not fit); install capsnet again.")
     return content
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Return the JSON object that a file of a run holds; a UserError if it is damaged."""
+    try:
+        facts = parse_json(path.read_bytes())
+        if not isinstance(facts, dict):
+            raise ValueError("it holds no object")
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path} cannot be read ({error}); make the run again.") from None
+    return facts
 
 
 def parse_json(text: str | bytes) -> Any:

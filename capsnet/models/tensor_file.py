@@ -9,13 +9,16 @@ Any reader of safetensors reads these files. Files from before there was a diges
 """
 
 import hashlib
+import io
 import json
 import math
 import stat
 import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -96,11 +99,35 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
 
 def read_tensor_file(path: Path) -> TensorFile:
     """Read and check a file; a UserError says what is wrong with it."""
+    with _opened(path) as (file, size):
+        header = _read_header(file, size)
+        tensors = {}
+        for name, dtype, shape in header.tensors:
+            x = torch.empty(shape, dtype=dtype)
+            content = _bytes(x)
+            if file.readinto(content) != x.nbytes:
+                raise _Wrong("it changed while it was read")
+            header.sha.update(content)
+            tensors[name] = x
+        if header.digest not in (None, header.sha.hexdigest()):
+            raise _Wrong("its digest does not fit")
+    return TensorFile(tensors, header.record, header.digest)
+
+
+def read_record(path: Path) -> dict[str, Any]:
+    """Read the JSON record alone; it is not checked before the whole file is read."""
+    with _opened(path) as (file, size):
+        return _read_header(file, size).record
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[tuple[io.BufferedReader, int]]:
+    """Open a file to read it, with its size; what is wrong with it becomes a UserError."""
     try:
         if not stat.S_ISREG(path.stat().st_mode):  # a pipe would be waited for without end
             raise UserError(f"{path} is no file but a folder, a pipe or a device; give a file.")
         with path.open("rb") as file:
-            return _read(file, path.stat().st_size)
+            yield file, path.stat().st_size
     except UserError:
         raise
     except FileNotFoundError as error:
@@ -115,7 +142,14 @@ def read_tensor_file(path: Path) -> TensorFile:
         raise UserError(f"{path} was not written by capsnet; give a file that was.") from error
 
 
-def _read(file: BinaryIO, file_size: int) -> TensorFile:
+class _Header(NamedTuple):
+    record: dict[str, Any]
+    tensors: list[tuple[str, torch.dtype, list[int]]]  # as they follow each other
+    digest: str | None
+    sha: "hashlib._Hash"  # of what was read so far
+
+
+def _read_header(file: io.BufferedReader, file_size: int) -> _Header:
     first = file.read(LENGTH.size)
     size = LENGTH.unpack(first)[0] if len(first) == LENGTH.size else LARGEST_HEADER
     data_size = file_size - LENGTH.size - size
@@ -126,7 +160,6 @@ def _read(file: BinaryIO, file_size: int) -> TensorFile:
     if text.startswith(START):
         digest = text[PLACE].decode("ascii", "replace")
         text[PLACE] = NO_DIGEST
-    sha = hashlib.sha256(first + text)
     header = parse_json(bytes(text))
     if not isinstance(header, dict):
         raise _Wrong("its header is none")
@@ -137,17 +170,7 @@ def _read(file: BinaryIO, file_size: int) -> TensorFile:
     record = parse_json(metadata[HEADER])
     if not isinstance(record, dict):
         raise TypeError("the record must be an object")
-    tensors = {}
-    for name, dtype, shape in _in_order(header, data_size):
-        x = torch.empty(shape, dtype=dtype)
-        content = _bytes(x)
-        if file.readinto(content) != x.nbytes:  # type: ignore[attr-defined]
-            raise _Wrong("it changed while it was read")
-        sha.update(content)
-        tensors[name] = x
-    if digest is not None and digest != sha.hexdigest():
-        raise _Wrong("its digest does not fit")
-    return TensorFile(tensors, record, digest)
+    return _Header(record, _in_order(header, data_size), digest, hashlib.sha256(first + text))
 
 
 def _in_order(header: dict[str, Any], data_size: int) -> list[tuple[str, torch.dtype, list[int]]]:

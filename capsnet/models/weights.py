@@ -5,9 +5,10 @@ save_weights(model, path, card); model, card = load_weights(path)
 
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, get_type_hints
 
 import torch
+from annotated_types import Ge, Lt
 from torch import Tensor
 
 from capsnet.errors import UserError
@@ -15,7 +16,7 @@ from capsnet.files import read_shipped
 from capsnet.models.model import Model
 from capsnet.models.registry import create_model, model_entry, option_of
 from capsnet.models.tensor_file import load_tensors, save_tensors
-from capsnet.options import tuples
+from capsnet.options import check_values, tuples
 from capsnet.pictures.layout import Layout
 from capsnet.pictures.reading import Reading
 from capsnet.tasks import Calibration, OneLabel, Pairs, Task, task_from_json
@@ -23,6 +24,26 @@ from capsnet.tasks import Calibration, OneLabel, Pairs, Task, task_from_json
 WEIGHTS = "weights.safetensors"  # in the folder of a finished run
 SHELF = Path(__file__).resolve().parent.parent / "assets" / "weights"  # those of the package
 SPLIT_FILE = "split.csv"  # beside it: the split of every picture, if they are the user's own
+
+
+# What the parts of a card must be, and the settings in it that we read.
+PARTS: dict[str, Any] = {
+    "model": str,
+    "options": dict[str, Any],
+    "config": dict[str, Any] | None,
+    "classes": list[str],
+    "result": dict[str, Any],
+    "versions": dict[str, Any],
+}
+SETTINGS = {
+    **get_type_hints(Layout, include_extras=True),
+    "data": str,
+    "data_folder": str | None,
+    "data_seed": Annotated[int, Ge(0), Lt(2**32)],
+    "fold": int,
+    "folds": int,
+    "holdout": int | None,
+}
 
 
 def shipped_path(name: str) -> Path:
@@ -105,13 +126,15 @@ class Card:
     def from_json(cls, facts: dict[str, Any]) -> "Card":
         """Return the card that `to_json` wrote, now or before tasks had names."""
         facts = dict(facts)
+        check_values(PARTS, facts)
+        check_values(SETTINGS, {name: tuples(x) for name, x in (facts.get("config") or {}).items()})
         config, classes = facts.pop("config", None), facts.pop("classes", None)
         told = facts.pop("task", None)
         task: Task | None = None
         if told is not None:
             task = task_from_json(told)
         elif classes is not None:
-            overlap = config is not None and config["data"] in ("multimnist", "multidigits")
+            overlap = (config or {}).get("data") in ("multimnist", "multidigits")
             task = (Pairs if overlap else OneLabel)(tuple(classes))
         options = plain_options(facts.pop("options"))
         named = {name: facts.pop(name, {}) for name in ("result", "versions")}
@@ -132,8 +155,10 @@ def find_model(where: str) -> tuple[Model, Card]:
     """Return model and card from the folder of a run, a weights file or a shipped model's name."""
     path = find_weights(where)
     model, card = load_weights(path)
-    if card.config is None or card.task is None:
+    if card.config is None or card.task is None or "data" not in card.config:
         raise UserError(f"{path} does not say what it was trained on; give weights of a run.")
+    if card.reading is not None and card.reading.image_shape != model.image_shape:
+        raise UserError(f"The card in {path} tells of images of another size; use another copy.")
     return model, replace(card, folder=path.parent)
 
 
@@ -233,11 +258,42 @@ def read_weights(path: Path) -> tuple[dict[str, Tensor], Card]:
 def load_weights(path: Path) -> tuple[Model, Card]:
     """Rebuild the model that a weights file belongs to; returns it with its card."""
     tensors, card = read_weights(path)
-    model = create_model(card.model, **card.options)
+    model = _model_of(card, tensors, path)
     set_weights(model, tensors, path)
     if card.task is not None:
         model.set_task(card.task)
     return model, card
+
+
+def _model_of(card: Card, tensors: dict[str, Tensor], path: Path) -> Model:
+    """Build the model of a card; a UserError, before it takes any memory, if it is another."""
+    try:
+        with torch.device("meta"):
+            model = create_model(card.model, **card.options)
+    except UserError:
+        raise
+    except Exception:  # a model may look at its weights, and here there are none
+        pass
+    else:
+        _require_same(model, model.state_dict(), tensors, path)
+    try:
+        return create_model(card.model, **card.options)
+    except UserError:
+        raise
+    except Exception as error:  # whatever comes of options that nobody gave
+        raise UserError(
+            f"The card in {path} tells of a model that cannot be built ({error}); use another copy."
+        ) from error
+
+
+def _require_same(
+    model: Model, own: dict[str, Tensor], tensors: dict[str, Tensor], path: Path
+) -> None:
+    if {k: x.shape for k, x in own.items()} != {k: x.shape for k, x in tensors.items()}:
+        raise UserError(
+            f"{path} holds the weights of another model than {model.name} with these options; "
+            "give the model and options it was trained with."
+        )
 
 
 def set_weights(
@@ -253,11 +309,7 @@ def set_weights(
         heads = tuple(f"{name}." for name in model.head)
         tensors = {name: x for name, x in tensors.items() if not name.startswith(heads)}
         own = {name: x for name, x in own.items() if not name.startswith(heads)}
-    if {k: x.shape for k, x in own.items()} != {k: x.shape for k, x in tensors.items()}:
-        raise UserError(
-            f"{path} holds the weights of another model than {model.name} with these options; "
-            "give the model and options it was trained with."
-        )
+    _require_same(model, own, tensors, path)
     for name, x in tensors.items():
         if x.is_floating_point() != own[name].is_floating_point():
             raise UserError(
