@@ -166,6 +166,10 @@ FORBIDDEN = {
 }
 
 
+# CIFAR-10's own Python files, by their digests, and with an unpickler that knows arrays alone.
+ALLOWED = {"capsnet.data.sources.cifar": ["pickle"]}
+
+
 def dangers(tree):
     """Yield the calls and imports that could run what a file says."""
     for node in ast.walk(tree):
@@ -201,7 +205,8 @@ def test_what_runs_code_is_found(code):
 
 @pytest.mark.parametrize("path", FILES, ids=module_name)
 def test_no_file_is_run_as_code(path):
-    assert not list(dangers(ast.parse(path.read_text(encoding="utf-8"))))
+    allowed = ALLOWED.get(module_name(path), [])
+    assert list(dangers(ast.parse(path.read_text(encoding="utf-8")))) == allowed
 
 
 def test_architecture_fits_on_one_screen():

@@ -55,10 +55,10 @@ def sbom(out: Path = Path("sbom.json")) -> int:
 def licence_of(package: Distribution) -> str:
     """Return what a package says of its licence, in one line."""
     said = package.metadata
-    if expression := said.get("License-Expression"):
-        return expression
+    if "License-Expression" in said:
+        return said["License-Expression"]
     kinds = [x.split(" :: ")[-1] for x in said.get_all("Classifier") or () if "License ::" in x]
-    short = (said.get("License") or "").strip().splitlines()
+    short = said["License"].strip().splitlines() if "License" in said else []
     return ", ".join(kinds) or (short[0] if short else NO_LICENCE)
 
 
