@@ -20,6 +20,7 @@ from capsnet.models.weights import is_finite, set_weights
 from capsnet.options import Positive, check_values
 from capsnet.provenance import versions
 from capsnet.training.config import SettledConfig, Whole, differences
+from capsnet.training.distributed.world import from_leader, leads
 from capsnet.training.outcome import Epoch
 from capsnet.training.patience import Best
 from capsnet.training.step import TrainStep
@@ -53,11 +54,11 @@ class Position:
 
 
 def save_checkpoint(
-    folder: Path, step: TrainStep, config: SettledConfig, position: Position
+    folder: Path, step: TrainStep, config: SettledConfig, position: Position, sums: Tensor
 ) -> None:
-    """Write the state of a run, replacing the one before."""
+    """Write the state of a run, replacing the one before; sums: those of all processes."""
     metric, best = step.model.task.metric, position.best
-    tensors = _tensors(step)
+    tensors = {**_tensors(step), "sums": sums}
     if best is not None:
         tensors |= {f"best.{k}": x for k, x in best.weights.items()}
     record = {
@@ -91,7 +92,7 @@ def _tensors(step: TrainStep) -> dict[str, Tensor]:
 def saved_config(folder: Path) -> dict[str, Any]:
     """Return the settings of the run in a folder."""
     path = folder / CHECKPOINT
-    config = read_record(path).get("config")
+    config = from_leader(lambda: read_record(path)).get("config")
     if not isinstance(config, dict):
         raise _no_checkpoint(path, "it tells no settings")
     check_values(get_type_hints(SettledConfig, include_extras=True), _chosen(config))
@@ -105,10 +106,11 @@ def _chosen(config: dict[str, Any]) -> dict[str, Any]:
 def load_checkpoint(folder: Path, step: TrainStep, config: SettledConfig) -> Position:
     """Set the state of a run from its folder and return where it stopped.
 
-    All is checked before anything is set.
+    All is checked before anything is set. Any number of processes can go on; the first reads the
+    file for all.
     """
     path = folder / CHECKPOINT
-    tensors, record = load_tensors(path)
+    tensors, record = from_leader(lambda: load_tensors(path))
     for name in _NEEDED:
         if name not in record:
             raise _no_checkpoint(path, f"{name} is missing")
@@ -147,10 +149,12 @@ def load_checkpoint(folder: Path, step: TrainStep, config: SettledConfig) -> Pos
         }
     for i, x in enumerate(step.average):
         x.copy_(tensors[f"average.{i}"])
-    step.sums.copy_(tensors["sums"])
-    torch.set_rng_state(tensors["random.cpu"])
-    if step.cuda and "random.cuda" in tensors:
-        torch.cuda.set_rng_state(tensors["random.cuda"], step.device)
+    if leads():  # what is summed over processes must be there once
+        step.sums.copy_(tensors["sums"])
+    if leads():  # the others draw numbers of their own
+        torch.set_rng_state(tensors["random.cpu"])
+        if step.cuda and "random.cuda" in tensors:
+            torch.cuda.set_rng_state(tensors["random.cuda"], step.device)
     return position
 
 
