@@ -26,6 +26,8 @@ SHELF = Path(__file__).resolve().parent.parent / "assets" / "weights"  # those o
 SPLIT_FILE = "split.csv"  # beside it: the split of every picture, if they are the user's own
 
 
+LARGEST_SIDE = 8192  # of an image: more pixels than a picture may have
+
 # What the parts of a card must be, and the settings in it that we read.
 PARTS: dict[str, Any] = {
     "model": str,
@@ -267,6 +269,12 @@ def load_weights(path: Path) -> tuple[Model, Card]:
 
 def _model_of(card: Card, tensors: dict[str, Tensor], path: Path) -> Model:
     """Build the model of a card; a UserError, before it takes any memory, if it is another."""
+    classes, shape = card.options.get("num_classes"), card.options.get("image_shape")
+    most = sum(x.numel() for x in tensors.values())  # each class has a weight, or more
+    if type(classes) is int and classes > most:
+        raise UserError(f"The card in {path} tells of {classes:,} classes; use another copy.")
+    if isinstance(shape, tuple) and any(type(x) is int and x > LARGEST_SIDE for x in shape):
+        raise UserError(f"The card in {path} tells of images of {shape}; use another copy.")
     try:
         with torch.device("meta"):
             model = create_model(card.model, **card.options)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import struct
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -159,6 +160,36 @@ def test_weights_of_another_kind_are_refused(tmp_path):
     tensors = {k: x.int() for k, x in model.state_dict().items()}
     save_tensors(tmp_path / "w", tensors, {"model": model.name, "options": model.options})
     with pytest.raises(UserError, match=r"is of type torch\.int32"):
+        load_weights(tmp_path / "w")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"num_classes": 300_000_000},
+        {"channels": 300_000_000},
+        {"channels": 1_000_000},
+        {"image_shape": (1, 1 << 20, 1 << 20)},
+        {"channels": -1},
+        {"channels": 1.5},
+        {"colour": 3},
+    ],
+)
+def test_a_card_of_another_model_takes_no_memory(options, tmp_path):
+    model = create_model("cnn_small", channels=4)
+    model.options = {**model.options, **options}
+    save_weights(model, tmp_path / "w")
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(UserError):
+        load_weights(tmp_path / "w")
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200_000  # kilobytes
+
+
+def test_iterations_without_end_are_refused(tmp_path):
+    model = create_model("capsnet_small", conv_channels=2, primary_types=1, decoder=(8,))
+    model.options = {**model.options, "num_iters": 10**9}
+    save_weights(model, tmp_path / "w")
+    with pytest.raises(UserError, match="num_iters must be at most 1,000"):
         load_weights(tmp_path / "w")
 
 
