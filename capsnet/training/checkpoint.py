@@ -4,6 +4,7 @@ Weights, optimizer, average, sums and random states are tensors; position, confi
 versions are JSON in the file's header, so that both are replaced in one move.
 """
 
+import hashlib
 from dataclasses import dataclass, field
 from math import ceil
 from pathlib import Path
@@ -37,6 +38,8 @@ _RECORD: dict[str, Any] = {
     "history": list[dict[str, Any]],
     "best": Annotated[list[int | float], Len(2, 2)] | None,
     "versions": dict[str, Any],
+    "threads": Whole,
+    "pictures": str,
 }
 _NEEDED = ("config", "epoch", "step", "seconds", "history")
 _MOMENTS = ("step", "exp_avg", "exp_avg_sq")  # the state of Adam, per parameter
@@ -51,6 +54,8 @@ class Position:
     seconds: float = 0.0
     history: list[Epoch] = field(default_factory=list)
     best: Best | None = None  # of a run with patience
+    pictures: str = ""  # the digest of the training data, once it was asked for
+    notes: tuple[str, ...] = ()  # what is other than when the run was started, in sentences
 
 
 def save_checkpoint(
@@ -61,6 +66,7 @@ def save_checkpoint(
     tensors = {**_tensors(step), "sums": sums}
     if best is not None:
         tensors |= {f"best.{k}": x for k, x in best.weights.items()}
+    position.pictures = position.pictures or digest_of(step.stream)
     record = {
         "config": config.to_json(),
         "device": step.device.type,
@@ -71,6 +77,8 @@ def save_checkpoint(
         "history": [epoch.to_json(metric) for epoch in position.history],
         "best": None if best is None else [best.epoch, best.validation],
         "versions": versions(),
+        "threads": torch.get_num_threads(),
+        "pictures": position.pictures,
     }
     save_tensors(folder / CHECKPOINT, tensors, record)
 
@@ -139,6 +147,13 @@ def load_checkpoint(folder: Path, step: TrainStep, config: SettledConfig) -> Pos
             "back, or choose another --out."
         )
     position = _position(record, tensors, step, config, path)
+    position.pictures = digest_of(step.stream)
+    if record.get("pictures", position.pictures) != position.pictures:
+        raise UserError(
+            f"The images are others than when the run in {folder} was started, though as many; "
+            "bring them back, or choose another --out."
+        )
+    position.notes = _notes(record, here)
     _require_tensors(tensors, step, path)
     set_weights(step.model, _under("model.", tensors), path)
     for i, p in enumerate(step.params):
@@ -187,6 +202,16 @@ def _position(
     return position
 
 
+def _notes(record: dict[str, Any], device: str) -> tuple[str, ...]:
+    """Return what is other than when the run was saved, by which its last bits may be others."""
+    now = {**versions(), "threads": torch.get_num_threads()}
+    then = {**record.get("versions", {}), "threads": record.get("threads")}
+    names = ["capsnet", "torch", "cuda"] if device == "cuda" else ["capsnet", "torch", "threads"]
+    changed = [name for name in names if then.get(name) not in (None, now[name])]
+    told = ", ".join(f"{name} {then[name]} -> {now[name]}" for name in changed)
+    return (f"Other than before: {told}; the result may differ in its last bits.",) if told else ()
+
+
 def _require_tensors(tensors: dict[str, Tensor], step: TrainStep, path: Path) -> None:
     """Raise a UserError unless the tensors are those of this run, and numbers."""
     own = _tensors(step)
@@ -225,3 +250,12 @@ def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
 def data_in_words(stream: Stream) -> str:
     """Return what must not change about the data of a run, in words."""
     return f"{stream.num_samples:,} images of {', '.join(stream.task.names)}"
+
+
+def digest_of(stream: Stream) -> str:
+    """Return a digest of the images and labels that a stream makes its batches of."""
+    sha = hashlib.sha256()
+    for x in (stream.split.images, stream.split.labels):
+        sha.update(f"{x.dtype} {tuple(x.shape)}".encode())
+        sha.update(x.cpu().contiguous().numpy().data)
+    return sha.hexdigest()

@@ -244,7 +244,7 @@ class Run:
         """Run to the end of the last epoch; False if a signal asked to stop before it."""
         done = self.position.epoch * self.steps + self.position.step
         with TrainProgress(self.config.epochs, self.steps, done) as progress:
-            progress.note(str(self.plan))
+            progress.note("\n".join([str(self.plan), *self.position.notes]))
             while not self.is_over():
                 speed = self.run_steps(progress)
                 if self.position.step < self.steps:

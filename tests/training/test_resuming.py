@@ -155,6 +155,53 @@ def test_checkpoint_is_no_model_and_weights_are_no_checkpoint(tiny):
         train(replace(config, resume=True))
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"precision": "fp32"},
+        {"shift": 2},
+        {"options": ("decoder=(16,)", "primary_types=4", "conv_channels=8")},
+    ],
+)
+def test_settings_that_mean_the_same_are_the_same(changes, tiny, stopped):
+    shutil.copytree(stopped.folder, tiny().folder)
+    assert isinstance(train(tiny(resume=True, **changes)), Finished)
+
+
+@pytest.mark.parametrize("changes", [{"precision": "bf16"}, {"shift": 1}])
+def test_settings_that_mean_something_else_are_not(changes, tiny, stopped):
+    shutil.copytree(stopped.folder, tiny().folder)
+    with pytest.raises(UserError, match="started with other settings"):
+        train(tiny(resume=True, **changes))
+
+
+def test_other_versions_and_threads_are_said(tiny, stopped, capsys):
+    tensors, record = load_tensors(stopped.folder / CHECKPOINT)
+    record |= {"threads": 77, "versions": {**record["versions"], "torch": "1.0"}}
+    save_tensors(tiny().folder / CHECKPOINT, tensors, record)
+    assert isinstance(train(tiny(resume=True)), Finished)
+    said = capsys.readouterr().err
+    assert (
+        "torch 1.0 -> " in said
+        and "threads 77 -> " in said
+        and "capsnet" not in said.split("Other than before")[1].partition(";")[0]
+    )
+
+
+def test_other_pictures_under_the_same_names_are_refused(tiny, tmp_path, poisoned):
+    for name in "ab":
+        (tmp_path / "own" / name).mkdir(parents=True)
+        for i in range(10):
+            Image.new("L", (28, 28), 20 * i).save(tmp_path / "own" / name / f"{i}.png")
+    config = tiny(data=str(tmp_path / "own"), num_samples=None, checkpoint_seconds=0.0)
+    with poisoned(2):
+        assert "checkpoint is kept" in str(train(config))
+    for i in range(10):
+        Image.new("L", (28, 28), 20 * i + 3).save(tmp_path / "own" / "a" / f"{i}.png")
+    with pytest.raises(UserError, match="The images are others than when the run"):
+        train(replace(config, resume=True))
+
+
 def put(path, value):
     """Return a change of a record: the value at a path of names."""
 
