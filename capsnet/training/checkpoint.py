@@ -21,7 +21,7 @@ from capsnet.models.weights import is_finite, set_weights
 from capsnet.options import Positive, check_values
 from capsnet.provenance import versions
 from capsnet.training.config import SettledConfig, Whole, differences
-from capsnet.training.distributed.world import from_leader, leads
+from capsnet.training.distributed.world import from_leader, job, leads, was_restarted
 from capsnet.training.outcome import Epoch
 from capsnet.training.patience import Best
 from capsnet.training.step import TrainStep
@@ -42,6 +42,7 @@ _RECORD: dict[str, Any] = {
     "pictures": str,
 }
 _NEEDED = ("config", "epoch", "step", "seconds", "history")
+LOOKED_AT = 1 << 30  # bytes of images, to know them again
 _MOMENTS = ("step", "exp_avg", "exp_avg_sq")  # the state of Adam, per parameter
 
 
@@ -79,6 +80,7 @@ def save_checkpoint(
         "versions": versions(),
         "threads": torch.get_num_threads(),
         "pictures": position.pictures,
+        "job": job(),
     }
     save_tensors(folder / CHECKPOINT, tensors, record)
 
@@ -109,6 +111,14 @@ def saved_config(folder: Path) -> dict[str, Any]:
 
 def _chosen(config: dict[str, Any]) -> dict[str, Any]:
     return {name: config[name] for name in ("batch_size", "epochs", "patience") if name in config}
+
+
+def begun_by_this_job(folder: Path) -> bool:
+    """Whether the folder holds a run that torchrun began and now starts anew, on any machine."""
+    path = folder / CHECKPOINT
+    if not path.exists():
+        return False
+    return was_restarted() or (job() is not None and read_record(path).get("job") == job())
 
 
 def load_checkpoint(folder: Path, step: TrainStep, config: SettledConfig) -> Position:
@@ -253,9 +263,15 @@ def data_in_words(stream: Stream) -> str:
 
 
 def digest_of(stream: Stream) -> str:
-    """Return a digest of the images and labels that a stream makes its batches of."""
-    sha = hashlib.sha256()
-    for x in (stream.split.images, stream.split.labels):
-        sha.update(f"{x.dtype} {tuple(x.shape)}".encode())
-        sha.update(x.cpu().contiguous().numpy().data)
+    """Return a digest of the images and labels that a stream makes its batches of.
+
+    Of more images than LOOKED_AT bytes it takes as many as that, evenly spaced.
+    """
+    images, labels = stream.split.images, stream.split.labels
+    num = max(1, min(len(images), LOOKED_AT * len(images) // max(1, images.nbytes)))
+    rows = torch.linspace(0, len(images) - 1, num, dtype=torch.float64).round().long()
+    sha = hashlib.sha256(f"{images.dtype} {tuple(images.shape)}".encode())
+    sha.update(labels.cpu().contiguous().numpy().data)
+    for part in rows.split(1024):
+        sha.update(images[part.to(images.device)].cpu().contiguous().numpy().data)
     return sha.hexdigest()
