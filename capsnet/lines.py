@@ -32,6 +32,9 @@ def unsealed(line: bytes) -> tuple[dict[str, Any], bool]:
     facts = parse_json(f"{text}}}" if mark else line)
     if not isinstance(facts, dict):
         raise ValueError("it is no object")
+    last = next(reversed(facts.values()), None)
+    if not mark and isinstance(last, str) and len(last) > 48:  # no old line ends so
+        raise ValueError("its digest has lost its name")
     return facts, bool(mark)
 
 
