@@ -12,7 +12,8 @@ COLUMNS = ("fault", "tried", "noticed", "lost", "wrong")
 
 
 def table(lines: list[str]) -> str:
-    rows = sorted((json.loads(line) for line in lines), key=lambda row: row["fault"])
+    last = {row["fault"]: row for row in map(json.loads, lines)}
+    rows = [last[fault] for fault in sorted(last)]
     head = f"| {' | '.join(COLUMNS)} |\n| --- | --: | --: | --: | --: |\n"
     told = [" | ".join([row["fault"], *(f"{row[x]:,}" for x in COLUMNS[1:])]) for row in rows]
     return head + "".join(f"| {line} |\n" for line in told)
