@@ -1,0 +1,67 @@
+// What answers instead of a server, apart from the page so that it stays quick: a question comes as
+// { id, path, body }, and its answer goes back under the same id.
+
+/** @import { Site } from "../types.js" */
+
+import { toBytes, toText } from "../pack.js";
+import { bend, sweep } from "./bend.js";
+import { netOf, startFiles } from "./files.js";
+import { gif } from "./gif.js";
+import { analyse, answers, draw, joined } from "./look.js";
+import { readPicture } from "./picture.js";
+import { samplesPage } from "./samples.js";
+
+let site = /** @type {Site} */ (/** @type {unknown} */ (null)); // comes before the first question
+
+const capsnet = () => netOf(site.nets.capsnet);
+const cnn = async () => (site.nets.cnn ? netOf(site.nets.cnn) : null);
+/** Bytes as pixels in 0 … 1. @param {string} image */
+const pixelsOf = (image) => Float32Array.from(toBytes(image), (x) => x / 255);
+
+/** @type {Record<string, (body: any, query: URLSearchParams) => Promise<unknown>>} */
+const QUESTIONS = {
+  samples: (_, query) => samplesPage(site.samples, Number(query.get("page"))),
+  digits: (_, query) => samplesPage(site.digits, Number(query.get("page"))),
+  mistakes: async () => ({ total: 0, mistakes: [] }),
+  analyse: async ({ image }) => analyse(await capsnet(), pixelsOf(image), 1),
+  overlap: async ({ image }) => analyse(await netOf(site.nets.overlap), pixelsOf(image), 2),
+  decode: async ({ pictures }) => joined(draw(await capsnet(), pictures)).buffer,
+  animation: async ({ pictures, milliseconds = 60 }) => {
+    const net = await capsnet();
+    return gif(draw(net, pictures), net.image_shape, milliseconds);
+  },
+  warp: async ({ image, warp }) => {
+    const [main, other] = await Promise.all([capsnet(), cnn()]);
+    const bent = bend(pixelsOf(image), main.image_shape, warp);
+    return { analysis: analyse(main, bent, 1), cnn: other && answers(other, bent) };
+  },
+  sweep: async ({ image, warp, over }) => {
+    const [main, other] = await Promise.all([capsnet(), cnn()]);
+    const range = site.bends[/** @type {keyof Site["bends"]} */ (over)];
+    const { values, bent } = sweep(pixelsOf(image), main.image_shape, warp, over, range);
+    return {
+      values,
+      capsnet: bent.map((pixels) => answers(main, pixels)),
+      cnn: other && bent.map((pixels) => answers(other, pixels)),
+    };
+  },
+  picture: async (file, query) => ({
+    image: toText(await readPicture(file, site.reading, query.has("centre"))),
+  }),
+};
+
+addEventListener("message", async ({ data }) => {
+  if (data.site) {
+    site = data.site;
+    return startFiles(data.address, (name, part) => postMessage({ name, part }));
+  }
+  const { id, path, body } = data;
+  const [name, query] = path.split("?");
+  try {
+    const answer = await QUESTIONS[name](body, new URLSearchParams(query));
+    const transfer = answer instanceof ArrayBuffer ? [answer] : [];
+    postMessage({ id, answer }, { transfer });
+  } catch (error) {
+    postMessage({ id, problem: error instanceof Error ? error.message : String(error) });
+  }
+});
