@@ -2,9 +2,9 @@
 
 program = browser_program(model); program.steps[0], program.tables["0.weight"]
 
-Each step takes the map [C, H, W], the list or the capsules that the one before gave. Tables have the
-layout that the page works in: weights are [inputs, outputs], so that an input that is zero, as most
-are after a ReLU, leaves out its row.
+Each step takes the map [C, H, W], the list or the capsules that the one before gave. Tables have
+the layout that the page works in: weights are [inputs, outputs], so that an input that is zero, as
+most are after a ReLU, leaves out its row.
 """
 
 from collections.abc import Callable, Iterable
@@ -24,7 +24,7 @@ Step = dict[str, Any]
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """What the page does with an image, how it draws capsules (None: not), and the tables of both."""
+    """What the page does with an image, how it draws capsules (None: not), the tables of both."""
 
     steps: list[Step]
     drawing: list[Step] | None

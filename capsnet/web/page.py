@@ -3,7 +3,8 @@
 write_page(Path("build/page"), weights="capsnet_small"); then: python -m http.server -d build/page
 
 The page is the served one; its networks, test images and first answers are files in answers/, and
-static/browser/ answers from them instead of a server (docs/decisions/0014-answers-in-the-browser.md).
+static/browser/ answers from them instead of a server
+(docs/decisions/0014-answers-in-the-browser.md).
 """
 
 import json
@@ -42,13 +43,13 @@ IMPORT = re.compile(r'^(?:import|export)\b[^;]*?from "(\.[^"]+)";$', re.M | re.S
 
 @dataclass(frozen=True)
 class Page:
-    """A written page: where, which network, and how many bytes come before and after it is asked."""
+    """A written page: where, of which network, and how many bytes."""
 
     out: Path
     model: str
-    num_bytes: int
-    first_bytes: int  # until the first picture
-    small_bytes: int  # until everything but large networks is there
+    num_bytes: int  # in all
+    first_bytes: int  # before the first picture
+    small_bytes: int  # without large networks, which come when they are asked for
 
     def to_json(self) -> dict[str, Any]:
         """Return the facts as plain JSON values."""
@@ -56,9 +57,9 @@ class Page:
 
     def __str__(self) -> str:
         return (
-            f"Wrote {self.out}, the page of {self.model}: {self.first_bytes / 1e6:.1f} MB until the "
-            f"first picture, {self.small_bytes / 1e6:.1f} MB to keep it offline, "
-            f"{self.num_bytes / 1e6:.1f} MB in all.\n"
+            f"Wrote {self.out}, the page of {self.model}: {self.first_bytes / 1e6:.1f} MB come "
+            f"before the first picture, {self.small_bytes / 1e6:.1f} MB with all small files, "
+            f"{self.num_bytes / 1e6:.1f} MB with large networks, which come on request.\n"
             f"Give it to any web server, or try it: python -m http.server -d {self.out} 8001, then "
             "http://localhost:8001"
         )

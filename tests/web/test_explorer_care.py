@@ -1,7 +1,7 @@
 """The page when things go wrong or go fast: damaged links, taps, drops, answers that come late."""
 
 import pytest
-from screen import drag, drawing, quiet, settled, state_of, wait_for_change, winner
+from screen import both, drag, drawing, quiet, settled, state_of, wait_for_change, winner
 
 from capsnet import create_model
 from capsnet.models.weights import Card, save_weights
@@ -27,6 +27,7 @@ def pressed(page):
     return marked.evaluate_all("all => all.map((button) => Number(button.dataset.number))")
 
 
+@both
 @pytest.mark.parametrize(
     ("link", "seen"),
     [
@@ -48,6 +49,7 @@ def test_a_damaged_link_shows_what_it_can(visit, link, seen):
     assert page.locator("#status.error").count() == 0
 
 
+@both
 def test_a_tweak_in_a_link_keeps_to_the_range(visit):
     page = visit("sample=3&tweak=100,-100")
     page.wait_for_selector(".film-row")
@@ -93,6 +95,7 @@ def test_a_link_that_cannot_hold_the_picture_says_so(visit, serving, large_run, 
         page.close()
 
 
+@both
 def test_a_tap_holds_a_capsule(visit):
     page = visit("mode=route&sample=3", touch=True)
     box = page.locator("#primary").bounding_box()
@@ -107,6 +110,7 @@ def test_a_tap_holds_a_capsule(visit):
     assert place.inner_text() == held
 
 
+@both
 def test_tips_by_keyboard_and_finger(visit):
     page = visit("mode=route&sample=3", touch=True)
     page.locator(".formula .number").first.tap()
@@ -120,6 +124,7 @@ def test_tips_by_keyboard_and_finger(visit):
     assert page.locator(".formula .number").first.get_attribute("aria-description")
 
 
+@both
 def test_all_numbers_of_the_modes_can_be_asked(visit):
     page = visit("mode=warp&sample=3")
     page.wait_for_selector(".chart polyline")
@@ -137,6 +142,7 @@ def test_all_numbers_of_the_modes_can_be_asked(visit):
     assert page.locator("#sub-primary .number").all_inner_texts()[1] == "8"
 
 
+@both
 def test_a_file_dropped_beside_the_input_is_ignored(visit):
     page = visit()
     before = settled(page, "#input")
@@ -147,6 +153,7 @@ def test_a_file_dropped_beside_the_input_is_ignored(visit):
     wait_for_change(page, before, "#input")
 
 
+@both
 def test_a_file_dropped_on_an_overlap_is_ignored(visit):
     page = visit("mode=overlap")
     page.wait_for_selector(".class-row.second")
@@ -189,6 +196,7 @@ def test_a_morph_to_nowhere_is_not_saved(visit, kind):
     assert "no second picture" in page.inner_text("#status")
 
 
+@both
 def test_choices_outlive_the_other_modes(visit):
     page = visit("sample=3&which=8&tweak=0.25,-0.25")
     page.wait_for_selector(".film-row")
@@ -205,6 +213,7 @@ def test_choices_outlive_the_other_modes(visit):
     assert state_of(page)["tweak"] == "0.25,-0.25"
 
 
+@both
 def test_a_drawing_is_the_same_after_reload(visit):
     page = visit("sample=3")
     before = settled(page, "#input")
@@ -234,6 +243,7 @@ def test_a_drawing_is_the_same_after_reload(visit):
     assert pressed(page) == []
 
 
+@both
 def test_the_last_iteration_promises_nothing(visit):
     page = visit("mode=route&sample=3")
     assert "last iteration" in page.inner_text(".formulas .note")
@@ -241,6 +251,7 @@ def test_the_last_iteration_promises_nothing(visit):
     assert "will send" in page.inner_text(".formulas .note")
 
 
+@both
 def test_the_tour_gives_the_focus_back(visit):
     page = visit()
     page.get_by_role("button", name="Tour").click()

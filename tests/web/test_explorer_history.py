@@ -1,6 +1,6 @@
 """The browser's Back and Forward: they go from mode to mode, and nothing that was made is lost."""
 
-from screen import drag, settled, state_of, wait_for_change, winner
+from screen import both, drag, settled, state_of, wait_for_change, winner
 
 PANELS = {
     "tweak": ".film-row",
@@ -29,6 +29,7 @@ def scribble(page, *points):
     drag(page, *((x + right * side, y + down * side) for right, down in points))
 
 
+@both
 def test_back_and_forward_go_between_the_modes(visit):
     page = visit("sample=3")
     page.wait_for_selector(".film-row")
@@ -55,6 +56,7 @@ def test_back_and_forward_go_between_the_modes(visit):
     assert "Route" in page.title()
 
 
+@both
 def test_back_keeps_the_drawing(visit):
     page = visit("sample=3")
     start = settled(page, "#input")
@@ -77,6 +79,7 @@ def test_back_keeps_the_drawing(visit):
     page.wait_for_function("() => !document.querySelector('.sample[aria-pressed=true]')")
 
 
+@both
 def test_back_from_overlap_shows_the_picture_again(visit):
     page = visit("sample=3")
     before = settled(page, "#input")
@@ -102,6 +105,7 @@ def test_back_without_an_answer_offers_to_try_again(visit):
     assert winner(page) == "3" and state_of(page) == {"sample": "3"}
 
 
+@both
 def test_another_address_is_shown_without_a_reload(visit):
     page = visit("sample=3")
     page.evaluate("() => { window.kept = true; location.hash = 'mode=route&sample=5&step=1'; }")
@@ -110,6 +114,7 @@ def test_another_address_is_shown_without_a_reload(visit):
     assert page.evaluate("window.kept")
 
 
+@both
 def test_alt_and_an_arrow_is_not_for_the_tabs(visit):
     page = visit("sample=3")
     tab(page, "Route")
@@ -120,6 +125,7 @@ def test_alt_and_an_arrow_is_not_for_the_tabs(visit):
     assert state_of(page)["mode"] == "route"
 
 
+@both
 def test_back_holds_the_capsule_of_its_mode(visit):
     page = visit("sample=3")
     box = page.locator("#primary").bounding_box()
@@ -134,6 +140,7 @@ def test_back_holds_the_capsule_of_its_mode(visit):
     assert page.locator("#field").is_visible()
 
 
+@both
 def test_the_tour_ends_at_back_and_leaves_no_entries(visit):
     page = visit("sample=3")
     tab(page, "Route")

@@ -1,6 +1,7 @@
 // Scaling as Pillow does it: each new pixel is a weighted mean of the old ones it covers.
 //
-// Bytes are rounded after each direction, by whole numbers of 22 bits, so that both agree exactly.
+// Bytes are rounded after each direction, by whole numbers of 22 bits, so that both agree; from
+// version 13 on Pillow scales tall pictures downwards first, which may change a level by one.
 
 /**
  * A grey picture; bytes unless said otherwise.

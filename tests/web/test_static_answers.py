@@ -1,0 +1,174 @@
+"""The browser answers what the server answers: the same questions, the same numbers."""
+
+import base64
+import io
+
+import numpy as np
+import pytest
+from PIL import Image, ImageDraw
+
+ASK = """async ([path, body, file]) => {
+  const { askBrowser } = await import(new URL("static/browser/ask.js", document.baseURI));
+  if (file) body = new Blob([Uint8Array.from(atob(file), (x) => x.charCodeAt(0))]);
+  const answer = await askBrowser(path, body ?? undefined);
+  if (!(answer instanceof ArrayBuffer)) return answer;
+  const text = Array.from(new Uint8Array(answer), (x) => String.fromCharCode(x)).join("");
+  return { bytes: btoa(text) };
+}"""
+CLOSE = 1e-4
+LEVEL = 1.01 / 255  # what rounding to bytes may make of a difference
+BENDS = [
+    {},
+    {"rotate": 90.0, "right": 3.0},
+    {"rotate": -180.0, "down": -2.0},
+    {"rotate": 33.0, "scale": 0.8, "shear": 0.3, "right": 1.5, "down": -2.0},
+    {"thicken": 1.3},
+    {"thicken": -0.7, "rotate": -45.0},
+    {"pieces": 2, "seed": 12345},
+    {"pieces": 4, "seed": 0, "scale": 1.3},
+]
+
+
+def floats(text):
+    return np.frombuffer(base64.b64decode(text), "<f4")
+
+
+def pixels(text):
+    return np.frombuffer(base64.b64decode(text), np.uint8) / 255
+
+
+def assert_alike(ours, theirs):
+    """Compare two analyses number by number."""
+    for name in ("said", "doubts", "drawn", "c"):
+        assert ours[name] == theirs[name]
+    for name in ("lengths", "v", "s_steps", "v_steps"):
+        np.testing.assert_allclose(ours[name], theirs[name], atol=CLOSE, rtol=CLOSE)
+    for name in ("u", "votes", "b"):
+        np.testing.assert_allclose(floats(ours[name]), floats(theirs[name]), atol=CLOSE, rtol=CLOSE)
+    for name in ("image", "pictures"):
+        np.testing.assert_allclose(pixels(ours[name]), pixels(theirs[name]), atol=LEVEL)
+
+
+@pytest.fixture(scope="module")
+def ask(browser, built, giving_out):
+    """Ask the browser what the server would be asked: ask("analyse", {"image": …})."""
+    with giving_out(built) as where:
+        context = browser.new_context(service_workers="block")
+        page = context.new_page()
+        page.goto(where)
+        page.wait_for_selector("body[data-ready]")
+        yield lambda path, body=None, file=None: page.evaluate(
+            ASK, [path, body, file and base64.b64encode(file).decode()]
+        )
+        context.close()
+
+
+@pytest.fixture(scope="module")
+def server(client):
+    def ask(path, body=None, file=None):
+        if file is not None:
+            return client.post(f"/api/{path}", content=file, headers={"content-type": "image/png"})
+        return (
+            client.get(f"/api/{path}") if body is None else client.post(f"/api/{path}", json=body)
+        )
+
+    return ask
+
+
+def strange():
+    """Pictures that are no digits: nothing, noise, one bright place."""
+    draw = np.random.default_rng(0)
+    dot = np.zeros((28, 28), np.uint8)
+    dot[14, 14] = 255
+    noise = draw.integers(0, 256, (28, 28)).astype(np.uint8)
+    return [base64.b64encode(x.tobytes()).decode() for x in (np.zeros_like(dot), noise, dot)]
+
+
+def test_what_there_is(ask, server):
+    assert ask("info") == server("info").json()
+    for path in ("samples?page=0", "samples?page=3", "samples?page=1234", "digits?page=2"):
+        assert ask(path) == server(path).json()
+    assert ask("mistakes?page=0") == server("mistakes?page=0").json()
+
+
+def test_analyses(ask, server):
+    images = [x["image"] for n in (0, 5) for x in server(f"samples?page={n}").json()]
+    told = [server("analyse", {"image": image}).json() for image in [*images, *strange()]]
+    assert sum(bool(answer["doubts"]) for answer in told) > 3
+    for image, theirs in zip([*images, *strange()], told, strict=True):
+        assert_alike(ask("analyse", {"image": image}), theirs)
+
+
+def test_overlaps(ask, server):
+    digits = [pixels(x["image"]).reshape(28, 28) for x in server("digits?page=0").json()]
+    for a, b in ((2, 7), (0, 1), (4, 4)):
+        both = np.zeros((36, 36))
+        both[2:30, 3:31] += digits[a]
+        both[6:34, 5:33] += digits[b]
+        image = base64.b64encode(
+            (255 * both.clip(0, 1)).round().astype(np.uint8).tobytes()
+        ).decode()
+        theirs = server("overlap", {"image": image}).json()
+        assert len(theirs["drawn"]) == 2
+        assert_alike(ask("overlap", {"image": image}), theirs)
+
+
+def test_drawings(ask, server, seven):
+    v = server("analyse", {"image": seven}).json()["v"][7]
+    one, other = {"which": 7, "v": v}, {"which": 2, "v": [0.3, -0.1] * 8}
+    body = {"pictures": [[one], [one, other], [other], [{"which": 0, "v": [0.0] * 16}]]}
+    theirs = np.frombuffer(server("decode", body).content, np.uint8)
+    np.testing.assert_allclose(pixels(ask("decode", body)["bytes"]), theirs / 255, atol=LEVEL)
+
+
+@pytest.mark.parametrize("how", BENDS, ids=lambda how: " ".join(how) or "none")
+def test_bent_pictures(ask, server, seven, how):
+    body = {"image": seven, "warp": how}
+    usual = {"rotate": 0, "scale": 1, "shear": 0, "right": 0, "down": 0, "thicken": 0}
+    full = {"image": seven, "warp": {**usual, "pieces": 1, "seed": 0, **how}}
+    ours, theirs = ask("warp", full), server("warp", body).json()
+    assert_alike(ours["analysis"], theirs["analysis"])
+    np.testing.assert_allclose(ours["cnn"], theirs["cnn"], atol=CLOSE)
+    for over in ("rotate", "thicken"):
+        ours, theirs = ask("sweep", {**full, "over": over}), server("sweep", {**body, "over": over})
+        theirs = theirs.json()
+        assert ours["values"] == theirs["values"]
+        for name in ("capsnet", "cnn"):
+            np.testing.assert_allclose(ours[name], theirs[name], atol=CLOSE, rtol=CLOSE)
+
+
+def test_films(ask, server):
+    pictures = [[{"which": 1, "v": [x] * 16}] for x in (0.0, 0.3, 0.6)]
+    films = [
+        base64.b64decode(ask("animation", {"pictures": pictures})["bytes"]),
+        server("animation", {"pictures": pictures}).content,
+    ]
+    frames = []
+    for film in films:
+        with Image.open(io.BytesIO(film)) as file:
+            assert (file.format, file.n_frames, file.info["duration"]) == ("GIF", 3, 60)
+            assert file.info["loop"] == 0
+            frames.append([])
+            for n in range(3):
+                file.seek(n)
+                frames[-1].append(np.asarray(file.convert("L"), dtype=float))
+    # Pillow may take fewer grey levels than there are; ours has all.
+    assert np.abs(np.array(frames[0]) - np.array(frames[1])).max() <= 4
+
+
+def png(image):
+    file = io.BytesIO()
+    image.save(file, "PNG")
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("how", ["centre=true", "as_is=true"])
+def test_pictures(ask, server, how):
+    draw = np.random.default_rng(1)
+    for size in ((280, 280), (90, 41), (33, 200)):
+        image = Image.new("RGB", size)
+        ends = [(int(x * size[0]), int(y * size[1])) for x, y in draw.random((5, 2))]
+        ImageDraw.Draw(image).line(ends, fill=(250, 240, 200), width=max(size) // 14)
+        theirs = server(f"picture?{how}", file=png(image)).json()["image"]
+        ours = ask(f"picture?{how}", file=png(image))["image"]
+        np.testing.assert_allclose(pixels(ours), pixels(theirs), atol=LEVEL)
