@@ -35,7 +35,7 @@ BELOW = {
         "figures",
     },
     "report": {"tasks", "pictures", "measures", "models", "data", "training"},
-    "web": {"tasks", "pictures", "measures", "ops", "models", "data", "prediction"},
+    "web": {"tasks", "pictures", "measures", "ops", "models", "data", "prediction", "exporting"},
     "errors": set(),
     "files": set(),
     "options": set(),

@@ -7,7 +7,7 @@ the layout that the page works in: weights are [inputs, outputs], so that an inp
 most are after a ReLU, leaves out its row.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -101,7 +101,7 @@ class _Writer:
                 raise _unknown(self.model, f"it has a {type(layer).__name__}")
         return self.steps
 
-    def add(self, do: str, tables: dict[str, Tensor | None] | None = None, **facts: Any) -> Step:
+    def add(self, do: str, tables: Mapping[str, Tensor | None] | None = None, **facts: Any) -> Step:
         """Add a step; its tables get names of their own."""
         step: Step = {"do": do, **facts}
         for name, table in (tables or {}).items():

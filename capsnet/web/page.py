@@ -51,10 +51,6 @@ class Page:
     first_bytes: int  # before the first picture
     small_bytes: int  # without large networks, which come when they are asked for
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the facts as plain JSON values."""
-        return {**self.__dict__, "out": str(self.out)}
-
     def __str__(self) -> str:
         return (
             f"Wrote {self.out}, the page of {self.model}: {self.first_bytes / 1e6:.1f} MB come "
@@ -111,7 +107,7 @@ def _site(folder: Path, nets: Nets) -> dict[str, Any]:
     """Write networks and test images; return what the browser must know to answer from them."""
     main, pairs = nets.capsnet, nets.overlap
     samples = open_samples(main)
-    reading = Look.of(main.model, main.card).reading
+    look = Look.of(main.model, main.card)
     return {
         "first": _first_answers(nets, samples),
         "nets": {
@@ -122,7 +118,13 @@ def _site(folder: Path, nets: Nets) -> dict[str, Any]:
         "samples": None if samples is None else _shelf(folder, samples),
         "digits": _shelf(folder, digit_samples()),
         "bends": {name: slider.model_dump() for name, slider in RANGES.items()},
-        "reading": {"size": reading.size, "channels": reading.channels, "fit": reading.fit},
+        "reading": {
+            "size": look.reading.size,
+            "channels": look.reading.channels,
+            "fit": look.reading.fit,
+            "ink": look.ink,
+            "share": look.share,
+        },
     }
 
 

@@ -27,7 +27,6 @@ def pressed(page):
     return marked.evaluate_all("all => all.map((button) => Number(button.dataset.number))")
 
 
-@both
 @pytest.mark.parametrize(
     ("link", "seen"),
     [
@@ -49,7 +48,6 @@ def test_a_damaged_link_shows_what_it_can(visit, link, seen):
     assert page.locator("#status.error").count() == 0
 
 
-@both
 def test_a_tweak_in_a_link_keeps_to_the_range(visit):
     page = visit("sample=3&tweak=100,-100")
     page.wait_for_selector(".film-row")
@@ -95,7 +93,6 @@ def test_a_link_that_cannot_hold_the_picture_says_so(visit, serving, large_run, 
         page.close()
 
 
-@both
 def test_a_tap_holds_a_capsule(visit):
     page = visit("mode=route&sample=3", touch=True)
     box = page.locator("#primary").bounding_box()
@@ -110,7 +107,6 @@ def test_a_tap_holds_a_capsule(visit):
     assert place.inner_text() == held
 
 
-@both
 def test_tips_by_keyboard_and_finger(visit):
     page = visit("mode=route&sample=3", touch=True)
     page.locator(".formula .number").first.tap()
@@ -142,7 +138,6 @@ def test_all_numbers_of_the_modes_can_be_asked(visit):
     assert page.locator("#sub-primary .number").all_inner_texts()[1] == "8"
 
 
-@both
 def test_a_file_dropped_beside_the_input_is_ignored(visit):
     page = visit()
     before = settled(page, "#input")
@@ -153,7 +148,6 @@ def test_a_file_dropped_beside_the_input_is_ignored(visit):
     wait_for_change(page, before, "#input")
 
 
-@both
 def test_a_file_dropped_on_an_overlap_is_ignored(visit):
     page = visit("mode=overlap")
     page.wait_for_selector(".class-row.second")
@@ -243,7 +237,6 @@ def test_a_drawing_is_the_same_after_reload(visit):
     assert pressed(page) == []
 
 
-@both
 def test_the_last_iteration_promises_nothing(visit):
     page = visit("mode=route&sample=3")
     assert "last iteration" in page.inner_text(".formulas .note")
@@ -251,7 +244,6 @@ def test_the_last_iteration_promises_nothing(visit):
     assert "will send" in page.inner_text(".formulas .note")
 
 
-@both
 def test_the_tour_gives_the_focus_back(visit):
     page = visit()
     page.get_by_role("button", name="Tour").click()

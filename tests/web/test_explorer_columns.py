@@ -33,7 +33,6 @@ def test_route_shows_the_bias_of_a_network_that_has_one(visit, serving):
         page.close()
 
 
-@both
 def test_a_press_takes_the_digit_with_the_nearest_ink(visit):
     """Just left of the first digit and just right of the second; the corner takes neither."""
     page = visit("mode=overlap&pair=1,11&place=-8,0,8,0")
@@ -54,7 +53,6 @@ def test_a_press_takes_the_digit_with_the_nearest_ink(visit):
     assert pull(4 + 8 + int(middles[1].max()) + 3, 18) == [-8, 3, 8, 3]
 
 
-@both
 def test_overlap_says_what_it_cannot_answer(visit):
     page = visit("mode=overlap&pair=4,14&place=0,0,4,4")
     page.wait_for_selector(".class-row.second")
@@ -65,7 +63,6 @@ def test_overlap_says_what_it_cannot_answer(visit):
     page.get_by_text("such places were not in training").wait_for()
 
 
-@both
 def test_the_numbers_of_a_capsule_have_its_colour(visit):
     page = visit("mode=overlap")
     for rank in ("second", "first"):
@@ -77,7 +74,6 @@ def test_the_numbers_of_a_capsule_have_its_colour(visit):
     page.wait_for_selector("#vector svg.chosen")
 
 
-@both
 def test_the_frame_of_a_capsule_goes_with_the_mouse(visit):
     page = visit("sample=3")
     field = page.locator("#field")
@@ -105,7 +101,6 @@ def test_the_frame_of_a_capsule_goes_with_the_mouse(visit):
     field.wait_for(state="hidden")
 
 
-@both
 def test_route_keeps_the_focus_and_its_tip(visit):
     page = visit("mode=route&sample=3&step=1")
     for part in (".formula .number", ".capsule-table th .number", "#sub-routing .number"):
@@ -120,7 +115,6 @@ def test_route_keeps_the_focus_and_its_tip(visit):
     page.locator("#tip").wait_for(state="hidden")
 
 
-@both
 def test_a_tip_stays_in_a_low_window(visit):
     page = visit("mode=route&sample=3", width=640)
     page.set_viewport_size({"width": 640, "height": 360})
@@ -131,7 +125,6 @@ def test_a_tip_stays_in_a_low_window(visit):
     assert page.locator("#tip").bounding_box()["y"] >= 0
 
 
-@both
 def test_route_says_that_the_drawing_is_of_the_last_iteration(visit):
     page = visit("mode=route&sample=3&step=1")
     parts = [page.locator(part) for part in ("#vector .note", "#sub-reconstruction")]
@@ -140,7 +133,6 @@ def test_route_says_that_the_drawing_is_of_the_last_iteration(visit):
     assert not any("iteration" in part.inner_text() for part in parts)
 
 
-@both
 def test_the_test_error_is_readable_in_a_narrower_window(visit):
     page = visit("", width=1280)
     for mode in ("tweak", "overlap"):
@@ -151,7 +143,6 @@ def test_the_test_error_is_readable_in_a_narrower_window(visit):
         assert error["x"] + error["width"] <= min(model["x"] + model["width"], tabs["x"]) + 1
 
 
-@both
 def test_a_focused_dimension_is_not_under_the_heading(visit):
     page = visit("sample=3", width=1280)
     for height in (560, 400):
@@ -166,7 +157,6 @@ def test_a_focused_dimension_is_not_under_the_heading(visit):
             assert top >= max(heads), height
 
 
-@both
 def test_a_class_chosen_in_overlap_is_marked_and_in_the_link(visit):
     page = visit("mode=overlap")
     page.wait_for_selector(".class-row.second")

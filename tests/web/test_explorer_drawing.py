@@ -39,7 +39,6 @@ def through_warp(page):
         page.wait_for_selector(".warp" if name == "Warp" else ".film-row")
 
 
-@both
 @pytest.mark.parametrize("leave", [reload, through_warp])
 def test_a_stroke_adds_to_a_drawing_that_is_back(visit, leave):
     page = visit("sample=3")
@@ -53,7 +52,6 @@ def test_a_stroke_adds_to_a_drawing_that_is_back(visit, leave):
     assert ink(page, 0.45, 0.2, 0.55, 0.35) and ink(page, 0.45, 0.65, 0.55, 0.8)  # the bar
 
 
-@both
 def test_a_stroke_after_clear_or_on_a_test_image_begins_anew(visit):
     page = visit("sample=3")
     scribble(page, BAR)
@@ -81,7 +79,6 @@ def test_a_stroke_adds_to_an_opened_file(visit, picture):
     assert ink(page, 0.45, 0.4, 0.55, 0.6) and ink(page, 0.25, 0.1, 0.75, 0.3)
 
 
-@both
 @pytest.mark.parametrize("width", [360, 768, 1280])
 def test_the_pad_stays_where_it_is_while_drawing(visit, width):
     page = visit("sample=3", width=width)

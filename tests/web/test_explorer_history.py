@@ -29,7 +29,6 @@ def scribble(page, *points):
     drag(page, *((x + right * side, y + down * side) for right, down in points))
 
 
-@both
 def test_back_and_forward_go_between_the_modes(visit):
     page = visit("sample=3")
     page.wait_for_selector(".film-row")
@@ -105,7 +104,6 @@ def test_back_without_an_answer_offers_to_try_again(visit):
     assert winner(page) == "3" and state_of(page) == {"sample": "3"}
 
 
-@both
 def test_another_address_is_shown_without_a_reload(visit):
     page = visit("sample=3")
     page.evaluate("() => { window.kept = true; location.hash = 'mode=route&sample=5&step=1'; }")
@@ -114,7 +112,6 @@ def test_another_address_is_shown_without_a_reload(visit):
     assert page.evaluate("window.kept")
 
 
-@both
 def test_alt_and_an_arrow_is_not_for_the_tabs(visit):
     page = visit("sample=3")
     tab(page, "Route")
@@ -125,7 +122,6 @@ def test_alt_and_an_arrow_is_not_for_the_tabs(visit):
     assert state_of(page)["mode"] == "route"
 
 
-@both
 def test_back_holds_the_capsule_of_its_mode(visit):
     page = visit("sample=3")
     box = page.locator("#primary").bounding_box()
@@ -140,7 +136,6 @@ def test_back_holds_the_capsule_of_its_mode(visit):
     assert page.locator("#field").is_visible()
 
 
-@both
 def test_the_tour_ends_at_back_and_leaves_no_entries(visit):
     page = visit("sample=3")
     tab(page, "Route")

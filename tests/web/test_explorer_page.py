@@ -294,8 +294,11 @@ def test_colour_pictures_of_ones_own(visit, colour_run, serving):
             page.close()
 
 
-@both
-@pytest.mark.parametrize(("width", "theme"), [(1600, "light"), (360, "dark")])
+@pytest.mark.parametrize(
+    ("address", "width", "theme"),
+    [("served", 1600, "light"), ("served", 360, "dark"), ("static", 1600, "dark")],
+    indirect=["address"],
+)
 def test_accessible(visit, width, theme):
     from axe_playwright_python.sync_playwright import Axe
 

@@ -11,7 +11,6 @@ IN_SIGHT = """canvas => {
 COPIES = (".mini[data-of=input]", ".mini[data-of=reconstruction]")
 
 
-@both
 @pytest.mark.parametrize("width", [360, 768])
 @pytest.mark.parametrize(
     ("mode", "sliders"),
@@ -42,7 +41,6 @@ def test_the_pictures_are_in_sight_while_sliders_move(visit, width, mode, slider
         assert settled(page, copy) == drawing(page, column)
 
 
-@both
 def test_a_wide_window_needs_no_copies(visit):
     page = visit("mode=warp&sample=3")
     page.wait_for_selector(".slider-row")

@@ -5,7 +5,8 @@ import io
 
 import numpy as np
 import pytest
-from PIL import Image, ImageDraw
+from photos import make_photo
+from PIL import Image, ImageDraw, ImageOps
 
 ASK = """async ([path, body, file]) => {
   const { askBrowser } = await import(new URL("static/browser/ask.js", document.baseURI));
@@ -160,6 +161,25 @@ def png(image):
     file = io.BytesIO()
     image.save(file, "PNG")
     return file.getvalue()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_photos(ask, server, seed):
+    photo = png(make_photo(seed, light_on_dark=seed % 2 == 1).picture)
+    theirs = pixels(server("picture?", file=photo).json()["image"])
+    ours = pixels(ask("picture?", file=photo)["image"])
+    assert theirs.max() == 1
+    np.testing.assert_allclose(ours, theirs, atol=2.01 / 255)
+
+
+def test_a_blank_page_and_a_clean_digit_stay_so(ask, server, seven):
+    digit = Image.fromarray((255 * pixels(seven)).round().astype(np.uint8).reshape(28, 28))
+    clear = Image.new("RGBA", (64, 64))
+    ImageDraw.Draw(clear).line([(20, 10), (40, 50)], fill=(0, 0, 0, 255), width=5)
+    for image in (Image.new("L", (300, 200), 230), digit, ImageOps.invert(digit), clear):
+        theirs = pixels(server("picture?", file=png(image)).json()["image"])
+        ours = pixels(ask("picture?", file=png(image))["image"])
+        np.testing.assert_allclose(ours, theirs, atol=LEVEL)
 
 
 @pytest.mark.parametrize("how", ["centre=true", "as_is=true"])

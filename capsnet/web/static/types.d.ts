@@ -146,11 +146,13 @@ export interface Shelf {
   said: string[][];
 }
 
-/** How a picture file becomes an image. */
+/** How a picture file becomes an image; ink is found on paper and fills a share of the square. */
 export interface Reading {
   size: number;
   channels: number;
   fit: "pad" | "crop" | "stretch";
+  ink: boolean;
+  share: number;
 }
 
 /** All that the browser needs to answer; `first` are answers to what is asked first. */

@@ -3,10 +3,11 @@
 /** @import { Reading } from "../types.js" */
 /** @import { Plane } from "./resize.js" */
 
+import { findInk, isClean } from "./ink.js";
 import { roundEven } from "./look.js";
 import { BILINEAR, resize } from "./resize.js";
 
-const INK_FRACTION = 20 / 28; // of the square
+const INK_FRACTION = 20 / 28; // of the square, where a network does not say another
 const INK_LEVEL = 0.1;
 const BLANK = "This picture is blank: there is nothing to centre; give another picture.";
 
@@ -14,18 +15,34 @@ const BLANK = "This picture is blank: there is nothing to centre; give another p
  * Bring a PNG or JPEG to the size of a network: bytes [C, size, size].
  * @param {Blob} file
  * @param {Reading} reading
- * @param {boolean} centre whether bright ink is cropped and placed
+ * @param {"" | "as_is" | "centre"} how as it is, its bright ink placed, or as the network is used to
  */
-export async function readPicture(file, reading, centre) {
-  const planes = await decoded(file, reading.channels);
-  const squares = centre ? centred(planes, reading.size) : squared(planes, reading);
+export async function readPicture(file, reading, how) {
+  const isInk = reading.ink && !how;
+  const planes = await decoded(file, isInk ? 1 : reading.channels, isInk);
+  const squares = isInk
+    ? Array(reading.channels).fill(placedInk(planes[0], reading))
+    : how === "centre"
+      ? centred(planes, reading.size)
+      : squared(planes, reading);
   const bytes = new Uint8Array(squares.length * reading.size ** 2);
   squares.forEach((plane, c) => bytes.set(plane.data, c * plane.data.length));
   return bytes;
 }
 
-/** The planes of a picture on black: grey, or red, green and blue. @type {(file: Blob, channels: number) => Promise<Plane[]>} */
-async function decoded(file, channels) {
+/** Ink found on whatever paper and placed as MNIST's is; what is so already stays as it is. @type {(grey: Plane, reading: Reading) => Plane} */
+function placedInk(grey, { size, share }) {
+  if (grey.width === size && grey.height === size) {
+    const turned = { ...grey, data: grey.data.map((x) => 255 - x) };
+    for (const own of [grey, turned]) if (isClean(own)) return own;
+  }
+  const ink = findInk(grey);
+  if (!ink) return { data: new Uint8Array(size * size), width: size, height: size };
+  return centred([ink], size, share)[0];
+}
+
+/** The planes of a picture: grey, or red, green and blue; on black, or on what its ink is not. @type {(file: Blob, channels: number, isInk: boolean) => Promise<Plane[]>} */
+async function decoded(file, channels, isInk) {
   const bitmap = await createImageBitmap(file, { colorSpaceConversion: "none" });
   const { width, height } = bitmap;
   const pen = new OffscreenCanvas(width, height).getContext("2d", { willReadFrequently: true });
@@ -33,14 +50,29 @@ async function decoded(file, channels) {
   pen.drawImage(bitmap, 0, 0);
   bitmap.close();
   const { data } = pen.getImageData(0, 0, width, height);
-  const colours = [0, 1, 2].map((c) => {
-    const plane = new Uint8Array(width * height);
-    for (let p = 0; p < plane.length; p++)
-      plane[p] = Math.round((data[4 * p + c] * data[4 * p + 3]) / 255);
-    return plane;
-  });
+  /** @type {(ground: number) => Uint8Array[]} */
+  const on = (ground) =>
+    [0, 1, 2].map((c) => {
+      const plane = new Uint8Array(width * height);
+      for (let p = 0; p < plane.length; p++) {
+        const alpha = data[4 * p + 3];
+        plane[p] = Math.round((data[4 * p + c] * alpha + ground * (255 - alpha)) / 255);
+      }
+      return plane;
+    });
+  const colours = on(isInk ? groundOf(data) : 0);
   const shown = channels === 1 ? [grey(colours)] : colours;
   return shown.map((plane) => ({ data: plane, width, height }));
+}
+
+/** What to lay under the transparent parts of a picture: what its ink is not. @param {Uint8ClampedArray} data */
+function groundOf(data) {
+  let [light, total] = [0, 0];
+  for (let p = 0; p < data.length; p += 4) {
+    light += (0.299 * data[p] + 0.587 * data[p + 1] + 0.114 * data[p + 2]) * data[p + 3];
+    total += data[p + 3];
+  }
+  return light / Math.max(total, 1) < 127.5 ? 255 : 0;
 }
 
 /** Brightness as Pillow has it. @param {ArrayLike<number>[]} colours @returns {Uint8Array} */
@@ -85,7 +117,7 @@ const brightness = (planes) =>
   planes.length === 1 ? planes[0] : { ...planes[0], data: grey(planes.map((x) => x.data)) };
 
 /** The ink's box fits a share of the square, its centre of mass is in the middle. @type {(planes: Plane[], size: number, share?: number) => Plane[]} */
-export function centred(planes, size, share = INK_FRACTION) {
+function centred(planes, size, share = INK_FRACTION) {
   const { data, width, height } = brightness(planes);
   const low = data.reduce((least, x) => Math.min(least, x), 255);
   const high = data.reduce((most, x) => Math.max(most, x), 0) - low;

@@ -18,6 +18,9 @@ const cnn = async () => (site.nets.cnn ? netOf(site.nets.cnn) : null);
 /** Bytes as pixels in 0 … 1. @param {string} image */
 const pixelsOf = (image) => Float32Array.from(toBytes(image), (x) => x / 255);
 
+/** How to read a picture. @param {URLSearchParams} query */
+const howTo = (query) => (query.has("centre") ? "centre" : query.has("as_is") ? "as_is" : "");
+
 /** @type {Record<string, (body: any, query: URLSearchParams) => Promise<unknown>>} */
 const QUESTIONS = {
   samples: (_, query) => samplesPage(site.samples, Number(query.get("page"))),
@@ -46,7 +49,7 @@ const QUESTIONS = {
     };
   },
   picture: async (file, query) => ({
-    image: toText(await readPicture(file, site.reading, query.has("centre"))),
+    image: toText(await readPicture(file, site.reading, howTo(query))),
   }),
 };
 
