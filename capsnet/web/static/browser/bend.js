@@ -23,7 +23,7 @@ export function sweep(pixels, shape, how, over, { low, high }) {
 }
 
 /** Strokes wider or thinner by about `amount` pixels a side. @type {(pixels: Float32Array, shape: Shape, amount: number) => Float32Array} */
-function thicken(pixels, [C, H, W], amount) {
+function thicken(pixels, [, H, W], amount) {
   const pick = amount < 0 ? Math.min : Math.max;
   for (let left = Math.abs(amount); left > 0; left -= 1) {
     const part = Math.min(left, 1);
@@ -39,7 +39,7 @@ function thicken(pixels, [C, H, W], amount) {
       return x + part * (other - x);
     });
   }
-  return pixels.length === C * H * W ? pixels : pixels.slice();
+  return pixels;
 }
 
 /** Turned, scaled, sheared and shifted. @type {(pixels: Float32Array, shape: Shape, how: Warp) => Float32Array} */

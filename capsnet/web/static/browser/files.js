@@ -3,6 +3,7 @@
 /** @import { DataFile, Net, Tables } from "../types.js" */
 
 const LARGE = 4e6; // bytes from which on it is said how far the loading is
+const TOLD = 20; // times
 
 /** Told how far a large file is: its name, and the part that is here. @type {(name: string, part: number) => void} */
 let onProgress = () => {};
@@ -47,8 +48,10 @@ async function load({ path, name, bytes }) {
     const reader = response.body.getReader();
     for (let part = await reader.read(); !part.done; part = await reader.read()) {
       out.set(part.value, at);
+      const before = Math.floor((TOLD * at) / bytes);
       at += part.value.length;
-      if (bytes > LARGE) onProgress(name, at / bytes);
+      const after = Math.floor((TOLD * at) / bytes);
+      if (bytes > LARGE && before < after && after < TOLD) onProgress(name, at / bytes);
     }
   } catch {
     at = -1;

@@ -2,7 +2,7 @@
 
 /** @import { Shape } from "../types.js" */
 
-import { toPixels } from "./look.js";
+import { levels } from "./pixels.js";
 import { BICUBIC, resize } from "./resize.js";
 
 const SIDE = 224; // pixels of the film across
@@ -26,7 +26,7 @@ export function gif(pictures, [C, H, W], milliseconds) {
   bytes.push(0xf7, 0, 0, ...palette(isColour)); // 256 colours follow
   bytes.push(0x21, 0xff, 11, ...new TextEncoder().encode("NETSCAPE2.0"), 3, 1, 0, 0, 0);
   const frames = pictures.map((picture) => {
-    const all = toPixels(picture);
+    const all = levels(picture);
     const planes = Array.from({ length: isColour ? 3 : 1 }, (_, c) => {
       const data = all.subarray(c * H * W, (c + 1) * H * W);
       return resize({ data, width: W, height: H }, SIDE, height, BICUBIC).data;

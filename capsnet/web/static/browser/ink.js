@@ -3,7 +3,7 @@
 
 /** @import { Plane } from "./resize.js" */
 
-import { roundEven } from "./look.js";
+import { roundEven } from "./pixels.js";
 import { BICUBIC, BOX, resize } from "./resize.js";
 
 /** @typedef {Plane<Float32Array>} Field */

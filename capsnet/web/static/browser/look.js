@@ -4,24 +4,12 @@
 
 import { toText } from "../pack.js";
 import { run } from "./layers.js";
+import { levels } from "./pixels.js";
 import { lengths, route } from "./routing.js";
 import { largest, told } from "./words.js";
 
 /** @param {Net} net @returns {RouteStep} */
 const routeOf = (net) => /** @type {RouteStep} */ (net.steps.at(-1));
-
-/** Pixels in 0 … 1 as bytes. @param {Float32Array} pixels */
-export function toPixels(pixels) {
-  const bytes = new Uint8Array(pixels.length);
-  for (let n = 0; n < pixels.length; n++) bytes[n] = roundEven(pixels[n] * 255);
-  return bytes;
-}
-
-/** The nearest whole number, of two the even one. @param {number} x */
-export function roundEven(x) {
-  const near = Math.round(x);
-  return near - x === 0.5 && near % 2 ? near - 1 : near;
-}
 
 /** @param {Float32Array} table */
 const packed = (table) => toText(new Uint8Array(table.buffer, table.byteOffset, table.byteLength));
@@ -61,7 +49,7 @@ export function analyse(net, pixels, numDrawn) {
     pictures.length && net.task.kind === "one_label" ? missed(pictures[0], pixels) : null;
   const isBlank = pixels.every((x) => x === pixels[0]);
   return {
-    image: toText(toPixels(pixels)),
+    image: toText(levels(pixels)),
     ...told(net, long, error, isBlank),
     lengths: long,
     v: capsules,
@@ -121,6 +109,6 @@ function drawOne(net, v) {
 export function joined(pictures) {
   const size = pictures[0]?.length ?? 0;
   const bytes = new Uint8Array(pictures.length * size);
-  pictures.forEach((picture, n) => bytes.set(toPixels(picture), n * size));
+  pictures.forEach((picture, n) => bytes.set(levels(picture), n * size));
   return bytes;
 }

@@ -4,7 +4,7 @@
 /** @import { Plane } from "./resize.js" */
 
 import { findInk, isClean } from "./ink.js";
-import { roundEven } from "./look.js";
+import { roundEven } from "./pixels.js";
 import { BILINEAR, resize } from "./resize.js";
 
 const INK_FRACTION = 20 / 28; // of the square, where a network does not say another
