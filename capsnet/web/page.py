@@ -37,7 +37,8 @@ FIRST_SAMPLE = 7  # the test image that state.js begins with
 MAX_PER_CLASS = 100  # test images
 KEPT_AT_ONCE = 3_000_000  # bytes of a file that is kept for offline use before it is asked for
 FIRST = "answers/first.json"
-FIRST_LINE = re.compile(r"^const BUILD = .*$", re.M)
+SERVICE = STATIC / "browser" / "service.js"
+BUILD_LINE = re.compile(r"^const BUILD = .*$", re.M)
 IMPORT = re.compile(r'^(?:import|export)\b[^;]*?from "(\.[^"]+)";$', re.M | re.S)
 
 
@@ -92,8 +93,9 @@ def write_page(
 
 def _write(folder: Path, nets: Nets) -> None:
     """Write all files of a page."""
-    files = [path for path in STATIC.rglob("*") if path.suffix in (".js", ".css", ".svg")]
-    for path in files:
+    for path in STATIC.rglob("*"):
+        if path.suffix not in (".js", ".css", ".svg") or path == SERVICE:
+            continue
         target = folder / "static" / path.relative_to(STATIC)
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(path.read_bytes())
@@ -223,17 +225,16 @@ def modules(folder: Path, start: str = "static/app.js") -> list[str]:
 
 
 def _service(folder: Path) -> str:
-    """Return the service worker, whose first line names all files and their version."""
+    """Return the service worker, with a line that names all files and their version."""
     paths = sorted(path for path in folder.rglob("*") if path.is_file())
     digest = sha256()
     for path in paths:
         digest.update(f"{path.relative_to(folder).as_posix()}\0".encode())
         digest.update(sha256(path.read_bytes()).digest())
     kept = [path for path in paths if path.stat().st_size <= KEPT_AT_ONCE]
-    names = ["", *(path.relative_to(folder).as_posix() for path in kept)]  # "" is the page itself
+    names = [path.relative_to(folder).as_posix().replace("index.html", "") for path in kept]
     build = json.dumps({"version": digest.hexdigest()[:16], "files": names})
-    code = (STATIC / "browser" / "service.js").read_text(encoding="utf-8")
-    return FIRST_LINE.sub(lambda _: f"const BUILD = {build};", code)
+    return BUILD_LINE.sub(lambda _: f"const BUILD = {build};", SERVICE.read_text(encoding="utf-8"))
 
 
 def _measure(out: Path, nets: Nets) -> Page:

@@ -254,7 +254,6 @@ def test_tabs_by_keyboard(visit):
         assert state_of(page)["mode"] == mode
 
 
-@both
 def test_numbers_have_tooltips(visit):
     for mode in MODES:
         page = visit(f"mode={mode}")

@@ -5,8 +5,15 @@ import io
 
 import numpy as np
 import pytest
+import torch
 from photos import make_photo
 from PIL import Image, ImageDraw, ImageOps
+
+from capsnet import create_model
+from capsnet.models.reference import Reference
+from capsnet.prediction.answer import decided
+from capsnet.prediction.trust import doubts
+from capsnet.tasks import Calibration, OneLabel, Pairs, SeveralLabels
 
 ASK = """async ([path, body, file]) => {
   const { askBrowser } = await import(new URL("static/browser/ask.js", document.baseURI));
@@ -58,9 +65,12 @@ def ask(browser, built, giving_out):
         page = context.new_page()
         page.goto(where)
         page.wait_for_selector("body[data-ready]")
-        yield lambda path, body=None, file=None: page.evaluate(
-            ASK, [path, body, file and base64.b64encode(file).decode()]
-        )
+
+        def question(path, body=None, file=None):
+            return page.evaluate(ASK, [path, body, file and base64.b64encode(file).decode()])
+
+        question.page = page
+        yield question
         context.close()
 
 
@@ -155,6 +165,34 @@ def test_films(ask, server):
                 frames[-1].append(np.asarray(file.convert("L"), dtype=float))
     # Pillow may take fewer grey levels than there are; ours has all.
     assert np.abs(np.array(frames[0]) - np.array(frames[1])).max() <= 4
+
+
+CLASSES = ("owl", "cat", "emu")
+WORDS = """async ([net, answers, error]) => {
+  const { told } = await import(new URL("static/browser/words.js", document.baseURI));
+  return told(net, answers, error, false);
+}"""
+
+
+@pytest.mark.parametrize(
+    "rule", [None, Calibration(), Calibration(1.7), Calibration(0.6, (0.3, 0.8, 0.55))], ids=str
+)
+@pytest.mark.parametrize(
+    "task", [OneLabel(CLASSES), SeveralLabels(CLASSES), Pairs(CLASSES)], ids=str
+)
+def test_words(ask, task, rule):
+    model = create_model("capsnet_small", num_classes=3, decoder=())
+    model.set_task(task)
+    net = {"task": {"kind": task.kind, "names": CLASSES}, "usual_error": 0.2}
+    net["calibration"] = None if rule is None else rule.to_json()
+    draw = np.random.default_rng(3)
+    for error in (0.1, 0.4, 0.9):
+        answers = draw.random(3).astype(np.float32)
+        shown, said = decided(task, rule, torch.from_numpy(answers[None]))
+        sure = (said[0], shown[0]) if rule is not None and rule.is_known else None
+        theirs = doubts(model, answers.tolist(), error, Reference(0.2), (), sure)
+        ours = ask.page.evaluate(WORDS, [net, answers.tolist(), error])
+        assert (ours["said"], ours["doubts"]) == (said[0], list(theirs))
 
 
 def png(image):

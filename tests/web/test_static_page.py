@@ -3,8 +3,10 @@
 import json
 import re
 
+import numpy as np
 import pytest
 import torch
+from PIL import Image
 from screen import quiet, settled, winner
 
 from capsnet import create_model
@@ -23,6 +25,8 @@ MODES = {
     "warp": ".chart polyline.cnn",
     "morph": "#note-reconstruction .number",
 }
+PIXELS = """canvas => [
+  ...canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data]"""
 SERVING = """() => navigator.serviceWorker.ready.then(() => new Promise((done) =>
   navigator.serviceWorker.controller
     ? done() : navigator.serviceWorker.addEventListener("controllerchange", () => done())))"""
@@ -126,6 +130,26 @@ def test_norms_and_drawing_by_convolutions(browser, giving_out, modern_page):
     torch.testing.assert_close(torch.tensor(v), output.v[0], atol=1e-4, rtol=1e-4)
     near = torch.tensor(pictures).view(3, 19, 19) / 255
     torch.testing.assert_close(near, drawn, atol=1 / 255, rtol=0)
+
+
+def test_colour_pictures_of_ones_own(visit, giving_out, colour_run, tmp_path):
+    page = write_page(tmp_path / "page", colour_run)
+    with giving_out(page.out) as where:
+        page = visit("mode=warp", where=where)
+        page.wait_for_selector(".chart polyline.capsnet")
+        assert page.locator(".chart polyline.cnn").count() == 0
+        assert "--cnn-weights" in page.inner_text(".verdict")
+        page.get_by_role("tab", name="Morph").click()
+        page.get_by_text("of the way").wait_for()
+        with page.expect_download() as download:
+            page.get_by_role("button", name="Save GIF").click()
+        strip = page.eval_on_selector(".morph .film canvas", PIXELS)
+        page.close()
+    with Image.open(download.value.path()) as film:
+        assert (film.size, film.n_frames) == ((224, 224), 60)
+        near = np.asarray(film.convert("RGB").resize((20, 20), Image.Resampling.BOX), dtype=float)
+    first = np.array(strip).reshape(20, -1, 4)[:, :20, :3]
+    assert np.abs(near - first).max() < 30  # the colours of the film are 43 to 51 levels apart
 
 
 def test_the_first_picture_waits_for_no_network(browser, built, giving_out):

@@ -29,8 +29,9 @@ export async function askBrowser(path, body) {
     site = null; // so that it is tried again
     throw error;
   });
-  const words = JSON.stringify(body);
-  const known = built.first.find((one) => one.path === path && JSON.stringify(one.body) === words);
+  const known = built.first.find(
+    (one) => one.path === path && JSON.stringify(one.body) === JSON.stringify(body),
+  );
   if (known) return known.answer;
   worker ??= start(built);
   return new Promise((done, fail) => {

@@ -35,10 +35,14 @@ here.addEventListener("fetch", (/** @type {any} */ event) => {
     event.respondWith(answer(event.request));
 });
 
-/** What is kept, or what the connection gives; a large network is kept once it was asked for. @param {Request} request */
+/**
+ * What is kept, or what the connection gives; a large network is kept once it was asked for.
+ * @param {Request} request
+ */
 async function answer(request) {
   const kept = await caches.open(cache);
-  const found = await kept.match(request, { ignoreSearch: true });
+  // The page may be asked for by several names, and is kept under one.
+  const found = await kept.match(request.mode === "navigate" ? folder : request);
   if (found) return found;
   const response = await fetch(request);
   if (response.ok && request.url.startsWith(`${folder}answers/`))
