@@ -100,9 +100,11 @@ def _write(folder: Path, nets: Nets) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(path.read_bytes())
     (folder / "answers").mkdir()
-    (folder / FIRST).write_text(json.dumps(_site(folder, nets), separators=(",", ":")))
+    site = _site(folder, nets)
+    (folder / FIRST).write_text(json.dumps(site, separators=(",", ":")), encoding="utf-8")
     (folder / "index.html").write_text(_page(folder), encoding="utf-8")
-    (folder / "service.js").write_text(_service(folder), encoding="utf-8")
+    service = _service(folder, site["nets"]["capsnet"]["path"])
+    (folder / "service.js").write_text(service, encoding="utf-8")
 
 
 def _site(folder: Path, nets: Nets) -> dict[str, Any]:
@@ -224,14 +226,17 @@ def modules(folder: Path, start: str = "static/app.js") -> list[str]:
     return found
 
 
-def _service(folder: Path) -> str:
-    """Return the service worker, with a line that names all files and their version."""
+def _service(folder: Path, needed: str) -> str:
+    """Return the service worker, with a line that names the version and all small files.
+
+    needed: one that is kept at once though it may be large, since the page has loaded it anyway.
+    """
     paths = sorted(path for path in folder.rglob("*") if path.is_file())
     digest = sha256()
     for path in paths:
         digest.update(f"{path.relative_to(folder).as_posix()}\0".encode())
         digest.update(sha256(path.read_bytes()).digest())
-    kept = [path for path in paths if path.stat().st_size <= KEPT_AT_ONCE]
+    kept = [x for x in paths if x.stat().st_size <= KEPT_AT_ONCE or x == folder / needed]
     names = [path.relative_to(folder).as_posix().replace("index.html", "") for path in kept]
     build = json.dumps({"version": digest.hexdigest()[:16], "files": names})
     return BUILD_LINE.sub(lambda _: f"const BUILD = {build};", SERVICE.read_text(encoding="utf-8"))
