@@ -6,7 +6,7 @@ status = Command("capsnet", "What it is for.", {"use": (train, predict)}).run(["
 import errno
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from io import TextIOWrapper
 
@@ -45,36 +45,7 @@ class Command:
 
     def run(self, words: Sequence[str]) -> int:
         """Run one verb and return the exit status; a user's mistake is one sentence, status 2."""
-        for stream in (sys.stdout, sys.stderr):
-            if isinstance(stream, TextIOWrapper):
-                stream.reconfigure(errors="backslashreplace")  # the name of a file may be no text
-        try:
-            status = self._run(words)
-            if sys.stdout is not None:  # it is None if whoever started us closed it
-                sys.stdout.flush()
-            return status
-        except UserError as error:
-            return _fail(f"{error}{_plugin_hint(str(error), words)}")
-        except (MemoryError, RuntimeError) as error:
-            if not is_out_of_memory(error):
-                raise
-            return _fail("There is not enough memory; use a smaller batch, image or model.")
-        except BrokenPipeError:
-            drop_output()  # whoever read it has seen enough
-            return EXIT_FAILED
-        except OSError as error:
-            if error.errno == errno.ENOSPC and error.filename is None:  # ours are UserErrors
-                drop_output()
-                return _fail("The disk that the output goes to is full; free some.")
-            if error.filename is None:
-                raise
-            return _fail(
-                f"Could not use {error.filename}: {error.strerror}; check the name, and whether "
-                "it is open to you."
-            )
-        except KeyboardInterrupt:
-            print("capsnet: stopped.", file=sys.stderr)
-            return EXIT_INTERRUPTED
+        return guarded(lambda: self._run(words), words)
 
     def _run(self, words: Sequence[str]) -> int:
         if len(words) > 1 and words[0] == "help":
@@ -91,9 +62,53 @@ class Command:
         return call(self.verbs[name], rest, f"{self.prog} {name}")
 
 
-def _fail(sentence: str) -> int:
+def say(sentence: str) -> None:
+    """Print what went wrong."""
     print(f"capsnet: {sentence}", file=sys.stderr)
-    return EXIT_USER_ERROR
+
+
+def guarded(
+    work: Callable[[], int], words: Sequence[str] = (), tell: Callable[[str], None] = say
+) -> int:
+    """Return the status of the work; what a user can mend is one sentence and a status of its own.
+
+    words: those of the command line; tell: takes the sentence.
+    """
+
+    def fail(sentence: str) -> int:
+        tell(sentence)
+        return EXIT_USER_ERROR
+
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # the name of a file may be no text
+    try:
+        status = work()
+        if sys.stdout is not None:  # it is None if whoever started us closed it
+            sys.stdout.flush()
+        return status
+    except UserError as error:
+        return fail(f"{error}{_plugin_hint(str(error), words)}")
+    except (MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error):
+            raise
+        return fail("There is not enough memory; use a smaller batch, image or model.")
+    except BrokenPipeError:
+        drop_output()  # whoever read it has seen enough
+        return EXIT_FAILED
+    except OSError as error:
+        if error.errno == errno.ENOSPC and error.filename is None:  # ours are UserErrors
+            drop_output()
+            return fail("The disk that the output goes to is full; free some.")
+        if error.filename is None:
+            raise
+        return fail(
+            f"Could not use {error.filename}: {error.strerror}; check the name, and whether "
+            "it is open to you."
+        )
+    except KeyboardInterrupt:
+        tell("stopped.")
+        return EXIT_INTERRUPTED
 
 
 def _plugin_hint(sentence: str, words: Sequence[str]) -> str:

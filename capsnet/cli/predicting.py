@@ -27,6 +27,7 @@ def predict_files(
     from capsnet.prediction import predict
     from capsnet.prediction.answer import as_csv, summary
     from capsnet.prediction.seeing import pictures_in
+    from capsnet.training.distributed.world import gathered, leads
     from capsnet.training.progress import WorkProgress
 
     load_plugins(plugin)
@@ -38,11 +39,12 @@ def predict_files(
 
     with ExitStack() as stack:
         # Opened first: that it cannot be written is better said before the work than after it.
-        table = None if csv is None else stack.enter_context(whole_file(csv))
+        table = stack.enter_context(whole_file(csv)) if csv is not None and leads() else None
         with WorkProgress("predicting", len(files), "pictures") as progress:
             answers = predict(
                 files, weights, progress=progress, on_bad=leave_out if skip_bad else None, **how
             )
+        bad = {file: why for part in gathered(bad) for file, why in part.items()}
         if not answers:
             raise UserError(f"None of the {len(files):,} files can be read; give other pictures.")
         if table is not None:

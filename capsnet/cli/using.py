@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from tyro.conf import Positional, arg
 
+from capsnet.cli.launching import on_devices
 from capsnet.cli.output import EXIT_INTERRUPTED, check_png, show
 from capsnet.cli.parsing import grouped
 from capsnet.errors import UserError
@@ -16,13 +17,16 @@ Settings = Annotated[
 ]
 
 
-def train(config: Settings, json: bool = False) -> int:
+@on_devices
+def train(config: Settings, devices: int = 1, json: bool = False) -> int:
     """Train a model and read the test set once, at the end.
 
     Example: capsnet train --model capsnet_small --data digits --epochs 20
 
     Args:
         config: What to train, on what, and how.
+        devices: Train on so many GPUs of this machine together, or with so many processes on its
+            CPU; on several machines start the command with torchrun.
         json: Print the result as one JSON object on the last line.
     """
     from capsnet.training.loop import train as run
@@ -40,6 +44,7 @@ def train(config: Settings, json: bool = False) -> int:
     return 0
 
 
+@on_devices
 def evaluate(
     weights: str,
     data: str | None = None,
@@ -48,6 +53,7 @@ def evaluate(
     num_samples: int | None = None,
     batch_size: int = 256,
     device: str = "auto",
+    devices: int = 1,
     precision: Literal["fp32", "bf16"] = "fp32",
     plugin: tuple[Path, ...] = (),
     json: bool = False,
@@ -64,6 +70,7 @@ def evaluate(
         num_samples: Take that many images, or make that many overlapping pairs.
         batch_size: Images at a time.
         device: auto, cpu, cuda or cuda:N.
+        devices: Share the images out among so many GPUs, or processes on the CPU.
         precision: Arithmetic of the layers.
         plugin: Python files of yours that register models or data.
         json: Print the result as one JSON object on the last line.
@@ -105,6 +112,7 @@ def evaluate(
     return 0
 
 
+@on_devices
 def predict(
     images: Positional[tuple[Path, ...]],
     weights: str,
@@ -116,6 +124,7 @@ def predict(
     reconstruct: Path | None = None,
     skip_bad: bool = False,
     device: str = "auto",
+    devices: int = 1,
     plugin: tuple[Path, ...] = (),
     json: bool = False,
 ) -> int:
@@ -135,6 +144,7 @@ def predict(
         reconstruct: Folder for what the winning capsule draws, one PNG per picture.
         skip_bad: Leave files out that cannot be read, and name them.
         device: auto, cpu, cuda or cuda:N.
+        devices: Share the pictures out among so many GPUs, or processes on the CPU.
         plugin: Python files of yours that register models.
         json: Print the result as one JSON object on the last line.
     """

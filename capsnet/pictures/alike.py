@@ -3,7 +3,7 @@
 pairs = find_alike(images); pairs.same [K, 2], pairs.near [L, 2]
 
 Nearly the same: 64 signs of the picture's lowest frequencies (a perceptual hash) differ in three
-places at most, and the pictures themselves, grey and small, have a correlation of NEAR or more.
+places at most, and the pictures themselves, small, have a correlation of NEAR or more.
 Flat pictures are never alike: a black slice says nothing about its neighbour.
 """
 
@@ -17,6 +17,7 @@ WAVES = 8  # frequencies along each side
 BITS_APART = 3
 NEAR = 0.993
 FLAT = 0.02  # standard deviation, of white, below which a picture is flat
+ROUNDING = 1e-3  # of a frequency's strength: what is smaller is zero, whoever computes it
 BANDS = 4  # hashes that differ in 3 bits agree in one of 4 bands, which are short lists to compare
 CHUNK = 4096
 CHUNK_BYTES = 2**24
@@ -38,42 +39,42 @@ def find_alike(images: np.ndarray, white: int) -> Alike:
     small = np.concatenate(
         [_small(images[k : k + step], white) for k in range(0, len(images), step)]
     )
-    flat = _flat(small)
+    grey = small.mean(axis=1)
+    flat = _flat(grey)
     same = _same(images, flat)
     first_of = np.arange(len(images))
     first_of[same[:, 1]] = same[:, 0]
     alone = (first_of == np.arange(len(images))) & ~flat  # one of each, so that pairs are few
     rows = np.flatnonzero(alone)
-    pairs = rows[_candidates(_hashes(small[rows]))]
+    pairs = rows[_candidates(_hashes(grey[rows]))]
     near = pairs[_correlation(small, pairs) >= NEAR]
     return Alike(same, near, np.flatnonzero(flat))
 
 
 def flat_rows(images: np.ndarray, white: int) -> np.ndarray:
     """Return which of images [M, C, S, S] are flat, booleans [M]."""
-    parts = [_flat(_small(images[k : k + CHUNK], white)) for k in range(0, len(images), CHUNK)]
-    return np.concatenate(parts)
+    parts = (images[k : k + CHUNK] for k in range(0, len(images), CHUNK))
+    return np.concatenate([_flat(_small(part, white).mean(axis=1)) for part in parts])
 
 
-def _flat(small: np.ndarray) -> np.ndarray:
-    return small.std(axis=(1, 2)) < FLAT
+def _flat(grey: np.ndarray) -> np.ndarray:
+    return grey.std(axis=(1, 2)) < FLAT
 
 
 def _small(images: np.ndarray, white: int) -> np.ndarray:
-    """Return [N, SIDE, SIDE] in 0 … 1: the mean over channels and over the area of each pixel."""
-    grey = images.astype(np.float32).mean(axis=1) / white
-    return np.einsum("yi,nij,xj->nyx", *_areas(grey), optimize=True)
+    """Return [N, C, SIDE, SIDE] in 0 … 1: the mean over the area of each pixel."""
+    area = _areas(images.shape[-1])
+    scaled = images.astype(np.float32) / white
+    return np.einsum("yi,ncij,xj->ncyx", area, scaled, area, optimize=True)
 
 
-def _areas(grey: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the weights of old pixels in new ones along both axes, around the pictures."""
-    size = grey.shape[1]
+def _areas(size: int) -> np.ndarray:
+    """Return the weights [SIDE, size] of old pixels in new ones along an axis."""
     edges = np.linspace(0, size, SIDE + 1)
     low, high = edges[:-1, None], edges[1:, None]
     old = np.arange(size)
     part = (np.minimum(high, old + 1) - np.maximum(low, old)).clip(0)
-    weights = (part / part.sum(axis=1, keepdims=True)).astype(np.float32)
-    return weights, grey, weights
+    return (part / part.sum(axis=1, keepdims=True)).astype(np.float32)
 
 
 def _same(images: np.ndarray, flat: np.ndarray) -> np.ndarray:
@@ -90,12 +91,15 @@ def _same(images: np.ndarray, flat: np.ndarray) -> np.ndarray:
     return np.array(pairs, dtype=np.int64).reshape(-1, 2)
 
 
-def _hashes(small: np.ndarray) -> np.ndarray:
-    """Return bits [N, WAVES²]: which of the lowest frequencies lie above their median."""
+def _hashes(grey: np.ndarray) -> np.ndarray:
+    """Return bits [N, WAVES²]: which of the lowest frequencies lie above their median.
+
+    Frequencies that a picture does not have are zero but for rounding, and often the median too.
+    """
     place = (np.arange(SIDE) + 0.5) * np.pi / SIDE
     waves = np.cos(np.arange(WAVES)[:, None] * place).astype(np.float32)
-    strength = np.einsum("ay,nyx,bx->nab", waves, small, waves, optimize=True).reshape(-1, WAVES**2)
-    return strength > np.median(strength, axis=1, keepdims=True)
+    strength = np.einsum("ay,nyx,bx->nab", waves, grey, waves, optimize=True).reshape(-1, WAVES**2)
+    return strength > np.median(strength, axis=1, keepdims=True) + ROUNDING
 
 
 def _candidates(bits: np.ndarray) -> np.ndarray:

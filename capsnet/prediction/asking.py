@@ -22,6 +22,7 @@ from capsnet.prediction.seeing import Look, Seen, pictures_in
 from capsnet.prediction.trust import doubts, find_reference
 from capsnet.tasks import Labels
 from capsnet.training.device import pick_device
+from capsnet.training.distributed.world import share, size, together
 
 BATCH_SIZE = 64
 PART = 16  # files that a thread reads at a time
@@ -46,7 +47,8 @@ def predict(
     """Say what a trained model sees on picture files.
 
     A model that reads ink, as all of digits do, is given the ink alone: paper and shadows are
-    removed, dark ink becomes bright, and the drawing is placed as MNIST's digits are.
+    removed, dark ink becomes bright, and the drawing is placed as MNIST's digits are. Processes
+    that torchrun started share the files out, and each gets all answers.
 
     Args:
         files: Pictures of any size, and folders of them; each is brought to the model's (C, H, W).
@@ -83,9 +85,11 @@ def predict(
     reference = find_reference(model, card, shows_digits(card.data))
     task, calibration = model.task, card.calibration
     known = calibration is not None and calibration.is_known
-    said: list[Prediction] = []
-    with staged(reconstruct) as drawn_in, staged(save_input) as seen_in:
-        for rows, seen in read_batches(paths, look, on_bad):
+    mine = share(len(paths))
+
+    def ask(drawn_in: Path | None, seen_in: Path | None) -> list[Prediction]:
+        said: list[Prediction] = []
+        for rows, seen in read_batches(paths, mine, look, on_bad):
             images = torch.stack([x.pixels for x in seen]).to(where)
             output = model(images)
             errors = drawing_errors(model, images, output)
@@ -122,20 +126,24 @@ def predict(
                     )
                 )
             if progress is not None:
-                progress(rows[-1] + 1)
-    return said
+                progress((rows[-1] + 1 - mine.start) * size())
+        return said
+
+    with staged(reconstruct) as drawn_in, staged(save_input) as seen_in:
+        parts = together(lambda: ask(drawn_in, seen_in))
+    return [answer for part in parts for answer in part]
 
 
 def read_batches(
-    paths: Sequence[Path], look: Look, on_bad: OnBad | None
+    paths: Sequence[Path], mine: slice, look: Look, on_bad: OnBad | None
 ) -> Iterator[tuple[list[int], list[Seen]]]:
-    """Yield the rows and pictures of one batch after the other, while threads read the next ones.
+    """Yield the rows and pictures of one batch of `mine` after the other, while threads read on.
 
     Pillow decodes and scales without Python's lock, so that threads use all cores.
     """
     rows: list[int] = []
     seen: list[Seen] = []
-    for row, result in enumerate(read_ahead(paths, look)):
+    for row, result in enumerate(read_ahead(paths[mine], look), mine.start):
         if isinstance(result, Seen):
             rows.append(row)
             seen.append(result)

@@ -11,6 +11,7 @@ from capsnet.data import Stream
 from capsnet.errors import UserError, needs
 from capsnet.models import Model
 from capsnet.training.config import TrainConfig
+from capsnet.training.distributed.world import leads
 from capsnet.training.outcome import Epoch
 
 NUM_IMAGES = 8
@@ -24,7 +25,7 @@ class Board:
         self.writer: Any = None
 
     def __enter__(self) -> Self:
-        if self.config.tensorboard:
+        if self.config.tensorboard and leads():
             with needs("TensorBoard's files need tensorboard", extra="tensorboard"):
                 from torch.utils.tensorboard import SummaryWriter
             folder = self.config.folder / "tensorboard"

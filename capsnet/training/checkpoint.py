@@ -16,6 +16,7 @@ from capsnet.errors import UserError
 from capsnet.models.weights import load_tensors, save_tensors, set_weights
 from capsnet.provenance import versions
 from capsnet.training.config import SettledConfig, differences
+from capsnet.training.distributed.world import from_leader, leads
 from capsnet.training.outcome import Epoch
 from capsnet.training.patience import Best
 from capsnet.training.step import TrainStep
@@ -36,15 +37,15 @@ class Position:
 
 
 def save_checkpoint(
-    folder: Path, step: TrainStep, config: SettledConfig, position: Position
+    folder: Path, step: TrainStep, config: SettledConfig, position: Position, sums: Tensor
 ) -> None:
-    """Write the state of a run, replacing the one before."""
+    """Write the state of a run, replacing the one before; sums: those of all processes."""
     tensors: dict[str, Tensor] = {f"model.{k}": x for k, x in step.model.state_dict().items()}
     for i, p in enumerate(step.params):
         for moment in _MOMENTS:
             tensors[f"adam.{moment}.{i}"] = step.optimizer.state[p][moment]
     tensors |= {f"average.{i}": x for i, x in enumerate(step.average)}
-    tensors["sums"] = step.sums
+    tensors["sums"] = sums
     tensors["random.cpu"] = torch.get_rng_state()
     if step.cuda:
         tensors["random.cuda"] = torch.cuda.get_rng_state(step.device)
@@ -67,14 +68,19 @@ def save_checkpoint(
 
 def saved_config(folder: Path) -> dict[str, Any]:
     """Return the settings of the run in a folder."""
-    config: dict[str, Any] = load_tensors(folder / CHECKPOINT)[1].get("config", {})
+    config: dict[str, Any] = from_leader(lambda: load_tensors(folder / CHECKPOINT)[1]).get(
+        "config", {}
+    )
     return config
 
 
 def load_checkpoint(folder: Path, step: TrainStep, config: SettledConfig) -> Position:
-    """Set the state of a run from its folder and return where it stopped."""
+    """Set the state of a run from its folder and return where it stopped.
+
+    Any number of processes can go on; the first reads the file for all.
+    """
     path = folder / CHECKPOINT
-    tensors, record = load_tensors(path)
+    tensors, record = from_leader(lambda: load_tensors(path))
     changed = differences(config, record["config"])
     if changed:
         raise UserError(
@@ -104,10 +110,12 @@ def load_checkpoint(folder: Path, step: TrainStep, config: SettledConfig) -> Pos
         }
     for i, x in enumerate(step.average):
         x.copy_(tensors[f"average.{i}"])
-    step.sums.copy_(tensors["sums"])
-    torch.set_rng_state(tensors["random.cpu"])
-    if step.cuda and "random.cuda" in tensors:
-        torch.cuda.set_rng_state(tensors["random.cuda"], step.device)
+    if leads():  # what is summed over processes must be there once
+        step.sums.copy_(tensors["sums"])
+    if leads():  # the others draw numbers of their own
+        torch.set_rng_state(tensors["random.cpu"])
+        if step.cuda and "random.cuda" in tensors:
+            torch.cuda.set_rng_state(tensors["random.cuda"], step.device)
     history = [Epoch.from_json(line, step.model.task.metric) for line in record["history"]]
     position = Position(record["epoch"], record["step"], record["seconds"], history)
     if record.get("best") is not None:

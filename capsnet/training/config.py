@@ -23,6 +23,7 @@ WHERE = {
     "plugin",
     "tensorboard",
     "checkpoint_seconds",
+    "exchange",
     "baseline",
 }
 
@@ -91,6 +92,7 @@ GROUPS = {
         "device",
         "precision",
         "compile",
+        "exchange",
         "tensorboard",
         "checkpoint_seconds",
     ),
@@ -222,6 +224,8 @@ class TrainConfig(Layout):
     """Arithmetic of the layers; weights are kept in fp32. auto: bf16 on a GPU, fp32 on a CPU."""
     compile: bool = False
     """Compile the step with torch.compile: slow to start, faster to run."""
+    exchange: Literal["fp32", "bf16"] = "fp32"
+    """Type in which several processes exchange gradients; bf16 halves what they send."""
     tensorboard: bool = False
     """Write scalars, images and the graph for TensorBoard into the run's folder."""
     checkpoint_seconds: Positive = 60.0

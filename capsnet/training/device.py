@@ -6,12 +6,16 @@ import platform
 import torch
 
 from capsnet.errors import UserError
+from capsnet.training.distributed.world import local_device
 
 
 def pick_device(name: str = "auto") -> torch.device:
-    """Return the device called `name`; auto: the first GPU, or else the CPU."""
+    """Return the device called `name`; auto: the first GPU, or else the CPU.
+
+    Of several processes of one machine each has, by auto, a GPU of its own.
+    """
     if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        return local_device()
     try:
         device = torch.device(name)
     except RuntimeError as error:

@@ -16,6 +16,7 @@ from capsnet.data import Plan, Stream
 from capsnet.errors import UserError
 from capsnet.models import Model
 from capsnet.tasks import Calibration, Result, Task
+from capsnet.training.distributed.world import gathered, share, size
 
 
 class Answers(NamedTuple):
@@ -73,19 +74,24 @@ def answer(
     plan: Plan | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Answers:
-    """Return the model's answers to a plan of the stream, by default the fixed one."""
+    """Return the model's answers to a plan of the stream, by default the fixed one.
+
+    Several processes share the batches out, and each gets all answers.
+    """
     model.eval()
     plan = plan or stream.plan(None)
     autocast = torch.autocast(stream.device.type, precision, enabled=precision != torch.float32)
     answers, labels = [], []
-    for start in range(0, stream.num_samples, batch_size):
+    starts = range(0, stream.num_samples, batch_size)
+    for k, start in enumerate(starts[share(len(starts))], 1):
         batch = stream.batch({k: x[start : start + batch_size] for k, x in plan.items()})
         with autocast:
             answers.append(model(batch.images).answers.cpu())
         labels.append(batch.labels.cpu())
         if progress is not None:
-            progress(min(start + batch_size, stream.num_samples))
-    said, true = torch.cat(answers), torch.cat(labels)
+            progress(min(k * size() * batch_size, stream.num_samples))
+    parts = gathered((answers, labels))
+    said, true = (torch.cat([x for part in parts for x in part[k]]) for k in (0, 1))
     return Answers(said, true, stream.task.misses(said, true))
 
 

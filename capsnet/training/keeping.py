@@ -20,6 +20,7 @@ from capsnet.models.weights import SPLIT_FILE
 from capsnet.pictures.layout import Layout
 from capsnet.tasks import Calibration
 from capsnet.training.config import TrainConfig, flag
+from capsnet.training.distributed.world import from_leader
 from capsnet.training.evaluation import Answers, answer
 from capsnet.training.progress import WorkProgress
 
@@ -84,10 +85,11 @@ def keep_answers(
     if validation is not None:
         held = said if final_split == "validation" else answer(model, validation, 256, precision)
         answered = _answered(validation, held)
-        answered.save(folder / "answers-validation.npz")
+        from_leader(lambda: answered.save(folder / "answers-validation.npz"))
         calibration = calibrate(answered)
     if final_split != "validation":
-        _answered(final, said).save(folder / f"answers-{final_split}.npz")
+        answered = _answered(final, said)
+        from_leader(lambda: answered.save(folder / f"answers-{final_split}.npz"))
     return calibration
 
 

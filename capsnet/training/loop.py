@@ -5,7 +5,9 @@ outcome = train(TrainConfig(model="capsnet_small", data="digits", epochs=20))
 
 import json
 import time
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from hashlib import sha256
 from math import ceil, isfinite
 
 import torch
@@ -20,12 +22,25 @@ from capsnet.training.board import Board
 from capsnet.training.checkpoint import (
     CHECKPOINT,
     Position,
+    data_in_words,
     load_checkpoint,
     save_checkpoint,
     saved_config,
 )
 from capsnet.training.config import SettledConfig, TrainConfig
 from capsnet.training.device import pick_device, pick_precision
+from capsnet.training.distributed.meeting import Meeting
+from capsnet.training.distributed.norms import shared_norms
+from capsnet.training.distributed.world import (
+    from_leader,
+    joined,
+    leads,
+    rank,
+    require_alike,
+    size,
+    total,
+    was_restarted,
+)
 from capsnet.training.evaluation import answer, check_fit, evaluate, measured
 from capsnet.training.keeping import keep_answers, keep_pictures, keep_reference, open_pictures
 from capsnet.training.log import write_log
@@ -37,11 +52,12 @@ from capsnet.training.progress import TrainProgress, WorkProgress, in_words
 from capsnet.training.schedule import average_weight, learning_rate
 from capsnet.training.series import is_series, train_baseline, train_series
 from capsnet.training.setup import build_model, open_stream
-from capsnet.training.step import TrainStep, epoch_plan
+from capsnet.training.step import TrainStep, epoch_plan, means, own_rows
 from capsnet.training.stopping import Stop
 
 LOCK = ".lock"  # held by the process that trains into the folder
 PROBE = 8  # training images whose primary capsules are looked at
+OF_A_MACHINE = {"device", "data_folder", "plugin"}  # settings that processes may differ in
 SATURATED = 0.99  # mean length from which a primary capsule says nothing by its length
 
 
@@ -51,6 +67,8 @@ class Broken(Exception):
 
 def train(config: TrainConfig) -> Outcome:
     """Train a model, evaluate it once, and write weights and result into the run's folder.
+
+    Processes that torchrun started train one model together; each of them gets the outcome.
 
     Args:
         config: What to train, on what, how long and where: a `TrainConfig`.
@@ -67,19 +85,26 @@ def train(config: TrainConfig) -> Outcome:
         1.2
     """
     config.check()
-    load_plugins(config.plugin)
-    if is_series(config):
-        return train_series(config, train_one)
-    outcome = train_one(config)
-    stopped = train_baseline(config, train_one) if isinstance(outcome, Finished) else None
-    return stopped or outcome
+    with joined(config.device):
+        settings = config.to_json()
+        require_alike({k: x for k, x in settings.items() if k not in OF_A_MACHINE} | versions())
+        load_plugins(config.plugin)
+        if was_restarted():  # by torchrun, with the command of the first start
+            config = replace(config, resume=is_series(config) or from_leader(lambda: holds(config)))
+        if is_series(config):
+            return train_series(config, train_one)
+        outcome = train_one(config)
+        stopped = train_baseline(config, train_one) if isinstance(outcome, Finished) else None
+        return stopped or outcome
 
 
 def train_one(config: TrainConfig) -> Finished | Interrupted | Diverged:
     """Make one run."""
     config.check()
     load_plugins(config.plugin)
-    check_folder(config)
+    if config.exchange != "fp32" and size() == 1:
+        raise UserError("One process exchanges nothing; leave --exchange out.")
+    from_leader(lambda: check_folder(config))
     device = pick_device(config.device)
     precision = pick_precision(config.precision, device)
     own = open_pictures(config)
@@ -88,23 +113,34 @@ def train_one(config: TrainConfig) -> Finished | Interrupted | Diverged:
     validation = open_stream(config, "validation", device, own) if held else None
     saved = saved_config(config.folder) if config.resume else None
     config = settle(config, stream, validation, saved)
+    split = b"" if own is None else own.split_text().encode(errors="surrogateescape")
+    digest = sha256(split).hexdigest()[:16]
+    require_alike({"device": device.type, "data": f"{data_in_words(stream)}, split {digest}"})
     torch.manual_seed(config.seed)
     model = build_model(config, stream).to(device)
     step = TrainStep(model, stream, config, precision)
-    with locked(config.folder / LOCK, wait=False) as alone:
-        if not alone:
+    with ExitStack() as stack:
+        lock = locked(config.folder / LOCK, wait=False)
+        if not from_leader(lambda: stack.enter_context(lock)):
             raise UserError(f"Another process trains into {config.folder}; choose another --out.")
-        check_folder(config)  # again: another process may have come first
+        from_leader(lambda: check_folder(config))  # again: another process may have come first
+        if rank():  # what a model draws by chance, as dropout does, is another's in each process
+            torch.manual_seed(config.seed * 1_000_003 + rank())
         position = load_checkpoint(config.folder, step, config) if config.resume else Position()
         try:
             return _train(config, step, position, validation, own)
         except Broken:
-            return Diverged(config.folder, (config.folder / CHECKPOINT).exists())
+            return Diverged(config.folder, from_leader(lambda: holds(config)))
+
+
+def holds(config: TrainConfig) -> bool:
+    """Whether the folder holds a run that was begun."""
+    return (config.folder / CHECKPOINT).exists()
 
 
 def check_folder(config: TrainConfig) -> None:
     """Raise a UserError unless the folder holds a run to resume, or none to overwrite."""
-    folder, holds_run = config.folder, (config.folder / CHECKPOINT).exists()
+    folder, holds_run = config.folder, holds(config)
     if config.resume and not holds_run:
         raise UserError(f"There is no run to resume in {folder}; start it without --resume.")
     if holds_run and not config.resume:
@@ -121,15 +157,14 @@ def _train(
     own: Own | None,
 ) -> Finished | Interrupted:
     folder, model, stream = config.folder, step.model, step.stream
-    clear_leftovers(folder)
-    if own is not None:
-        keep_pictures(own, config)
-    write_text(folder / "config.json", json.dumps(config.to_json(), indent=2))
+    from_leader(lambda: begin_folder(config, own))
     layers = str(step.precision).removeprefix("torch.")
     plan = look_ahead(config, model, stream, validation, layers)
 
     with Stop() as stop, Board(config, model, stream) as board:
         run = Run(config, step, position, validation, stop, board, plan)
+        if size() > 1 and not config.resume:
+            run.save()  # so that whatever becomes of the others, there is a run to go on with
         finished = run.go()
         run.save()
     if not finished:
@@ -159,6 +194,8 @@ def _train(
         taken,
         plan,
     )
+    if not leads():
+        return outcome
     facts = outcome.to_json()
     card = Card(
         model.name,
@@ -176,6 +213,14 @@ def _train(
     return outcome
 
 
+def begin_folder(config: SettledConfig, own: Own | None) -> None:
+    """Write what a run's folder holds before its first step."""
+    clear_leftovers(config.folder)
+    if own is not None:
+        keep_pictures(own, config)
+    write_text(config.folder / "config.json", json.dumps(config.to_json(), indent=2))
+
+
 @dataclass
 class Run:
     """One run under way: `go` does the steps that are left."""
@@ -191,6 +236,7 @@ class Run:
     def __post_init__(self) -> None:
         self.steps = ceil(self.step.stream.num_samples / self.config.batch_size)
         self.saved = time.monotonic()
+        self.meet = Meeting()
         plan = self.step.stream.plan(None)
         self.probe = self.step.stream.batch({name: x[:PROBE] for name, x in plan.items()}).images
 
@@ -204,11 +250,16 @@ class Run:
                 if self.position.step < self.steps:
                     return False
                 self.finish_epoch(speed, progress)
-                if time.monotonic() - self.saved > self.config.checkpoint_seconds:
+                stop, save = self.meet.now(bool(self.stop), self.is_late())
+                if save:
                     self.save()
-                if self.stop and not self.is_over():
+                if stop and not self.is_over():
                     return False
         return True
+
+    def is_late(self) -> bool:
+        """Return whether it is time for a checkpoint."""
+        return time.monotonic() - self.saved > self.config.checkpoint_seconds
 
     def is_over(self) -> bool:
         """Return whether all epochs are done, or validation says that it is time to stop."""
@@ -261,9 +312,10 @@ class Run:
                 numbers = self.in_words(*step.sums_so_far(), timed_images / (now - timed_from))
             progress.update(position.epoch, position.step, numbers)
             if position.step < self.steps:
-                if self.stop:
+                stop, save = self.meet(bool(self.stop), self.is_late())
+                if stop:
                     break
-                if now - self.saved > config.checkpoint_seconds:
+                if save:
                     position.seconds += time.monotonic() - began
                     self.save()
                     began = time.monotonic()
@@ -274,7 +326,7 @@ class Run:
     def finish_epoch(self, speed: float, progress: TrainProgress) -> None:
         """Report the numbers of the epoch and move on to the next."""
         position, task = self.position, self.step.model.task
-        loss, miss = self.step.sums_so_far()
+        loss, miss = means(total(self.step.sums))
         _require_finite(loss, self.step)
         self.step.sums.zero_()
         position.epoch, position.step = position.epoch + 1, 0
@@ -305,7 +357,8 @@ class Run:
         )
         position.history.append(epoch)
         taken = None if position.best is None else position.best.epoch
-        write_log(self.config.folder, position.history, task.metric, taken)
+        if leads():
+            write_log(self.config.folder, position.history, task.metric, taken)
         self.board.epoch(epoch)
         progress.epoch_done(position.epoch, numbers)
 
@@ -332,14 +385,17 @@ class Run:
         count = min(ceil(IMAGES / size), self.steps)
         plan = epoch_plan(step.stream, self.config.seed, epoch, count * size)
         parts = zip(*(x.split(size) for x in plan.values()), strict=True)
-        with step.autocast:
-            batches = (step.stream.batch(dict(zip(plan, part, strict=True))) for part in parts)
-            refresh_norms(step.model, batches, step.progress)
+        with step.autocast, shared_norms():
+            slices = (own_rows(dict(zip(plan, part, strict=True))) for part in parts)
+            refresh_norms(step.model, map(step.stream.batch, slices), step.progress)
 
     def save(self) -> None:
         """Write a checkpoint, unless training has gone wrong."""
-        _require_finite(self.step.sums_so_far()[0], self.step)
-        save_checkpoint(self.config.folder, self.step, self.config, self.position)
+        sums = total(self.step.sums)
+        _require_finite(means(sums)[0], self.step)
+        from_leader(
+            lambda: save_checkpoint(self.config.folder, self.step, self.config, self.position, sums)
+        )
         self.saved = time.monotonic()
 
 

@@ -22,6 +22,7 @@ from capsnet.models.weights import WEIGHTS, read_weights
 from capsnet.tasks import Labels
 from capsnet.training.checkpoint import CHECKPOINT
 from capsnet.training.config import SettledConfig, TrainConfig, differences
+from capsnet.training.distributed.world import from_leader
 from capsnet.training.outcome import Diverged, Interrupted, Member, Series
 
 BASELINE = "baseline"  # the folder of the CNN beside a run
@@ -41,7 +42,7 @@ def is_series(config: TrainConfig) -> bool:
 def train_series(config: TrainConfig, train_one: TrainOne) -> Series | Interrupted | Diverged:
     """Make all runs of a series that are not finished, and sum them up."""
     folder = config.folder
-    if not config.resume and any(folder.glob(f"*/{CHECKPOINT}")):
+    if not config.resume and from_leader(lambda: any(folder.glob(f"*/{CHECKPOINT}"))):
         raise UserError(
             f"{folder} already holds a series; continue it with --resume or choose another --out."
         )
@@ -53,7 +54,8 @@ def train_series(config: TrainConfig, train_one: TrainOne) -> Series | Interrupt
             return outcome
         runs.append(outcome)
     series = Series(folder, config.model, config.data, tuple(runs))
-    write_text(folder / SUMMARY, json.dumps(series.to_json(), indent=2))
+    summary = json.dumps(series.to_json(), indent=2)
+    from_leader(lambda: write_text(folder / SUMMARY, summary))
     return series
 
 
@@ -76,6 +78,10 @@ def train_with_baseline(
         return stopped
     if (cut := train_baseline(config, train_one)) is not None:
         return cut
+    return from_leader(lambda: _member(config))
+
+
+def _member(config: TrainConfig) -> Member:
     metric, figure = _result(config.folder)
     beside = config.folder / BASELINE
     other = _result(beside)[1] if (beside / WEIGHTS).exists() else None
@@ -84,7 +90,7 @@ def train_with_baseline(
 
 def train_baseline(config: TrainConfig, train_one: TrainOne) -> Interrupted | None:
     """Make the CNN beside a finished run, if there is to be one and it is not finished."""
-    beside = baseline_config(config)
+    beside = from_leader(lambda: baseline_config(config))
     if beside is None:
         return None
     print(f"a CNN beside {config.folder.name}:", file=sys.stderr)
@@ -134,15 +140,17 @@ def baseline_config(config: TrainConfig) -> TrainConfig | None:
 
 def _finish(config: TrainConfig, train_one: TrainOne) -> Interrupted | Diverged | None:
     """Make a run to its end, from where it is; None if it is finished."""
-    started = (config.folder / CHECKPOINT).exists()
-    if config.resume and (config.folder / WEIGHTS).exists() and _same(config):
+    started = from_leader((config.folder / CHECKPOINT).exists)
+    if config.resume and from_leader(lambda: _is_finished(config)):
         return None
     outcome = train_one(replace(config, resume=config.resume and started))
     return outcome if isinstance(outcome, Interrupted | Diverged) else None
 
 
-def _same(config: TrainConfig) -> bool:
-    """Whether the run in the folder has these settings; if not, resuming it says which."""
+def _is_finished(config: TrainConfig) -> bool:
+    """Whether the run in the folder is finished; with other settings, resuming says which."""
+    if not (config.folder / WEIGHTS).exists():
+        return False
     saved = json.loads((config.folder / "config.json").read_text(encoding="utf-8"))
     given = {f.name: getattr(config, f.name) for f in fields(TrainConfig)}
     chosen = {name: saved[name] for name in ("batch_size", "epochs", "patience")}

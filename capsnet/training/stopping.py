@@ -9,6 +9,8 @@ import time
 from contextlib import suppress
 from types import FrameType
 
+from capsnet.training.distributed.world import leads
+
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 PATIENCE = 1.0  # seconds after which another Ctrl-C is a second one, and leaves at once
 
@@ -42,7 +44,8 @@ class Stop:
 
     def ask(self, number: int, frame: FrameType | None) -> None:
         """Note the wish, and leave at once where it is not the first."""
-        if not self.asked:  # unbuffered: the signal may have come in the middle of a print
+        if not self.asked and leads():
+            # Unbuffered: the signal may have come in the middle of a print.
             with suppress(OSError):  # whoever started us may have closed it
                 os.write(2, b"\nStopping after this step; Ctrl-C again leaves without saving.\n")
         self.asked.append(time.monotonic())

@@ -9,10 +9,18 @@ import torch
 from PIL import Image
 
 from capsnet.data import Augment, check, fetch, list_data, open_data
+from capsnet.data.registry import DATA, TABLE
 from capsnet.data.sets.digits import load_digits, make_digits
 from capsnet.data.sources.known import MNIST
 from capsnet.data.sources.locate import locate
 from capsnet.errors import UserError
+
+
+@pytest.fixture(autouse=True)
+def ours_alone(monkeypatch):
+    """Hide what other tests of this process have registered."""
+    for name in set(DATA) - {entry.name for entry in TABLE}:
+        monkeypatch.delitem(DATA, name)
 
 
 def test_embedded_sample_is_balanced_and_its_parts_differ():

@@ -1,8 +1,8 @@
 """Tables and plots of the results, written into the pages that ask for them.
 
 A page asks by <!-- results:NAME --> and <!-- /results:NAME -->; what stands between is replaced.
-NAME is an experiment, short/NAME for its errors alone, or bench/KIND/gpu or bench/KIND/cpu for the
-last `capsnet bench KIND`.
+NAME is an experiment, short/NAME for its errors alone, bench/KIND/gpu or bench/KIND/cpu for the
+last `capsnet bench KIND`, or bench/scaling for what many GPUs would take.
 docs/results.md and docs/model_cards.md are written whole. No number in them is typed by hand.
 
 stale = report(Path("results"), Path("."), check=True)
@@ -24,6 +24,7 @@ from matplotlib.figure import Figure
 from PIL import Image, UnidentifiedImageError
 
 from capsnet.bench.report import bench_block, last_benches
+from capsnet.bench.scaling import scaling_block
 from capsnet.errors import UserError, unknown_name
 from capsnet.experiments.catalogue import EXPERIMENTS
 from capsnet.experiments.drawings import DRAWINGS
@@ -57,6 +58,8 @@ def report(results_folder: Path, root: Path, check: bool = False) -> list[Path]:
             if not check:
                 save_plot(draw(), path, source)
     blocks = {name: bench_block(result) for name, result in benches.items()}
+    if "bench/step/gpu" in benches:
+        blocks["bench/scaling"] = scaling_block(benches["bench/step/gpu"])
     full = {name: [complete(r) for r in records] for name, records in results.items()}
     for path, text in wanted_pages(full, blocks, root).items():
         if not path.exists() or path.read_text(encoding="utf-8") != text:
