@@ -2,6 +2,7 @@
 
 import base64
 import io
+import re
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from capsnet.models.reference import Reference
 from capsnet.prediction.answer import decided
 from capsnet.prediction.trust import doubts
 from capsnet.tasks import Calibration, OneLabel, Pairs, SeveralLabels
+from capsnet.web.routes import STATIC
 
 ASK = """async ([path, body, file]) => {
   const { askBrowser } = await import(new URL("static/browser/ask.js", document.baseURI));
@@ -47,6 +49,7 @@ def pixels(text):
 
 def assert_alike(ours, theirs):
     """Compare two analyses number by number."""
+    assert ours.keys() == theirs.keys()
     for name in ("said", "doubts", "drawn", "c"):
         assert ours[name] == theirs[name]
     for name in ("lengths", "v", "s_steps", "v_steps"):
@@ -93,6 +96,13 @@ def strange():
     dot[14, 14] = 255
     noise = draw.integers(0, 256, (28, 28)).astype(np.uint8)
     return [base64.b64encode(x.tobytes()).decode() for x in (np.zeros_like(dot), noise, dot)]
+
+
+def test_all_that_is_asked_of_the_server_can_be_asked_of_the_browser(client):
+    paths = client.get("/api/openapi.json").json()["paths"]
+    table = (STATIC / "browser" / "worker.js").read_text().partition("const QUESTIONS = {")[2]
+    answered = set(re.findall(r"^  (\w+):", table.partition("\n};")[0], re.M))
+    assert answered == {path.removeprefix("/api/") for path in paths} - {"info"}  # that is a file
 
 
 def test_what_there_is(ask, server):
