@@ -9,6 +9,7 @@ import torch
 from capsnet.bench.heads import bench_heads
 from capsnet.bench.routing import bench_routing, check
 from capsnet.bench.step import bench_epoch, bench_inference, bench_step
+from capsnet.bench.stream import bench_stream
 from capsnet.bench.timing import Shown
 from capsnet.errors import UserError
 from capsnet.options import LARGEST
@@ -61,6 +62,8 @@ def run_bench(
         result = bench_epoch(batches, device, data or "digits", data_folder)
     elif kind == "heads":
         result = bench_heads(batches, device, progress)
+    elif kind == "stream":
+        result = bench_stream(batches, device, progress)
     else:
         result = bench_inference(batches, device, progress)
     return {**where(device), "error_over_reference": errors, **result}

@@ -18,6 +18,7 @@ from capsnet.data.splits.factors import Factors
 from capsnet.data.splits.reports import check, fetch
 from capsnet.data.splits.split import Split, stratified
 from capsnet.data.streams.affine import AffineStream, CanvasStream
+from capsnet.data.streams.ahead import ahead, cut
 from capsnet.data.streams.augmentation import Augment
 from capsnet.data.streams.balanced import BalancedStream
 from capsnet.data.streams.overlap import OverlapStream, bounding_box_overlap
@@ -39,9 +40,11 @@ __all__ = [
     "Split",
     "SplitName",
     "Stream",
+    "ahead",
     "bounding_box_overlap",
     "cache_folder",
     "check",
+    "cut",
     "fetch",
     "find_data",
     "list_data",

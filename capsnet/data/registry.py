@@ -122,9 +122,10 @@ def open_data(
 
     `holdout` images, drawn by the seed with the classes' shares kept, leave "train" and are
     "validation"; None: a sixth of the user's own pictures, none of others. `layout` says what those
-    are; `own` are such pictures that have been opened already. `num_samples` takes that many images
-    in the same way, or makes that many pairs or versions. `image_size` is the canvas, or the size
-    that pictures and smallNORB are scaled to.
+    are; `own` are such pictures that have been opened already; else they stay on the disk if they
+    do not fit the device. `num_samples` takes that many images in the same way, or makes that many
+    pairs or versions. `image_size` is the canvas, or the size that pictures and smallNORB are
+    scaled to.
     """
     entry, folder = find_data(name, folder)
     if split not in ("train", "validation", "test"):
@@ -150,8 +151,10 @@ def open_data(
     if entry.own:
         assert folder is not None
         settings = (layout, image_size, channels, holdout, seed, fold)
-        own = own or open_own(Path(folder), *settings, parted=parted)
-        return entry.stream(own.split(split).to(device), ask)
+        if own is None:
+            own = open_own(Path(folder), *settings, parted=parted)
+            own = own.kept("auto", torch.device(device))
+        return entry.stream(own.split(split, device), ask)
     if layout is not None and layout != Layout():
         raise UserError(
             f"{entry.name} knows its classes and splits; leave out what is for your own pictures."

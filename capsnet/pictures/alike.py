@@ -20,7 +20,7 @@ FLAT = 0.02  # standard deviation, of white, below which a picture is flat
 ROUNDING = 1e-3  # of a frequency's strength: what is smaller is zero, whoever computes it
 BANDS = 4  # hashes that differ in 3 bits agree in one of 4 bands, which are short lists to compare
 CHUNK = 4096
-CHUNK_BYTES = 2**24
+CHUNK_BYTES = 2**22
 CROWD = 256
 
 
@@ -34,20 +34,22 @@ class Alike:
 
 
 def find_alike(images: np.ndarray, white: int) -> Alike:
-    """Return which of images [M, C, S, S] are alike."""
+    """Return which of images [M, C, S, S] are alike; a few bytes of each are kept in memory."""
     step = max(1, min(CHUNK, CHUNK_BYTES // images[0].nbytes))
-    small = np.concatenate(
-        [_small(images[k : k + step], white) for k in range(0, len(images), step)]
-    )
-    grey = small.mean(axis=1)
-    flat = _flat(grey)
+    flat = np.zeros(len(images), dtype=bool)
+    words = np.zeros((len(images), BANDS), dtype=np.uint16)
+    for k in range(0, len(images), step):
+        grey = _small(images[k : k + step], white).mean(axis=1)
+        flat[k : k + step], words[k : k + step] = _flat(grey), _hashes(grey)
     same = _same(images, flat)
     first_of = np.arange(len(images))
     first_of[same[:, 1]] = same[:, 0]
     alone = (first_of == np.arange(len(images))) & ~flat  # one of each, so that pairs are few
     rows = np.flatnonzero(alone)
-    pairs = rows[_candidates(_hashes(grey[rows]))]
-    near = pairs[_correlation(small, pairs) >= NEAR]
+    pairs = rows[_candidates(words[rows])]
+    seen, places = np.unique(pairs, return_inverse=True)
+    parts = [_small(images[seen[k : k + step]], white) for k in range(0, len(seen), step)]
+    near = pairs[_correlation(parts, places.reshape(pairs.shape)) >= NEAR]
     return Alike(same, near, np.flatnonzero(flat))
 
 
@@ -92,19 +94,19 @@ def _same(images: np.ndarray, flat: np.ndarray) -> np.ndarray:
 
 
 def _hashes(grey: np.ndarray) -> np.ndarray:
-    """Return bits [N, WAVES²]: which of the lowest frequencies lie above their median.
+    """Return which of the lowest WAVES² frequencies lie above their median: bits, [N, BANDS].
 
     Frequencies that a picture does not have are zero but for rounding, and often the median too.
     """
     place = (np.arange(SIDE) + 0.5) * np.pi / SIDE
     waves = np.cos(np.arange(WAVES)[:, None] * place).astype(np.float32)
     strength = np.einsum("ay,nyx,bx->nab", waves, grey, waves, optimize=True).reshape(-1, WAVES**2)
-    return strength > np.median(strength, axis=1, keepdims=True) + ROUNDING
+    bits = strength > np.median(strength, axis=1, keepdims=True) + ROUNDING
+    return np.packbits(bits, axis=1).view(np.uint16)  # one for each band
 
 
-def _candidates(bits: np.ndarray) -> np.ndarray:
+def _candidates(words: np.ndarray) -> np.ndarray:
     """Return pairs of rows [P, 2] whose bits differ in BITS_APART places at most."""
-    words = np.packbits(bits, axis=1).view(np.uint16)  # one for each band
     found = []
     for band in range(BANDS):
         order = np.argsort(words[:, band], kind="stable")
@@ -127,9 +129,10 @@ def _close(words: np.ndarray, crowd: np.ndarray) -> np.ndarray:
     return np.concatenate([*found, np.zeros((0, 2), dtype=np.int64)])
 
 
-def _correlation(small: np.ndarray, pairs: np.ndarray) -> np.ndarray:
-    """Return the correlation of the two pictures of each pair [P]."""
+def _correlation(parts: list[np.ndarray], pairs: np.ndarray) -> np.ndarray:
+    """Return the correlation of the two small pictures, given in parts, of each pair [P]."""
     out = np.zeros(len(pairs))
+    small = np.concatenate(parts) if parts else out
     for start in range(0, len(pairs), CHUNK):
         part = pairs[start : start + CHUNK]
         a, b = (small[part[:, k]].reshape(len(part), -1) for k in (0, 1))

@@ -11,6 +11,7 @@ from typing import Literal
 from capsnet.pictures.reading import Fit
 
 Kind = Literal["one_label", "several_labels", "numbers"]
+ImagesIn = Literal["auto", "memory", "disk"]  # where images are while they are used
 Label = str | tuple[str, ...] | tuple[float, ...]  # the class, the classes or the numbers
 NO_GROUPS = "none"
 TABLES = (".csv", ".tsv")

@@ -38,7 +38,7 @@ class Stored:
     """The pictures that could be read: an array, by which rules it was made, and what they were."""
 
     listing: Listing  # without those that could not be read
-    images: np.ndarray  # uint8 or int16 [M, C, S, S]
+    images: np.memmap  # uint8 or int16 [M, C, S, S]
     reading: Reading
     forms: tuple[Form, ...]
     values: tuple[float, float] | None  # the smallest and largest value, of more than 8 bits
@@ -46,7 +46,7 @@ class Stored:
     @property
     def folder(self) -> Path:
         """Where the array lies, and with it what is computed of it."""
-        return Path(str(self.images.filename)).parent  # type: ignore[attr-defined]
+        return Path(str(self.images.filename)).parent
 
 
 def read_pictures(

@@ -3,16 +3,17 @@
 facts = data_facts(runs); facts.shared_groups, facts.copies
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from typing import Any
 
-from capsnet.data import Split, Stream
+from capsnet.data import Split, Stream, cut
 from capsnet.pictures.alike import flat_rows
 from capsnet.report.runs import Runs
 
 MOST_NAMES = 5
+BATCH = 256
 
 
 @dataclass(frozen=True)
@@ -127,15 +128,15 @@ def _facts(name: str, stream: Stream) -> SplitFacts:
     )
 
 
-def _prints(split: Split) -> Iterable[bytes | None]:
-    """Return what tells pictures apart: a digest of each one's pixels; None for flat ones.
+def _prints(split: Split) -> Iterator[bytes | None]:
+    """Yield what tells pictures apart: a digest of each one's pixels; None for flat ones.
 
     A black slice is no copy of another one, as in the check of the data.
     """
-    images = split.images.cpu().contiguous().numpy()
-    flat = flat_rows(images, split.white)
-    pairs = zip(images, flat.tolist(), strict=True)
-    return (None if x else blake2b(i.tobytes(), digest_size=16).digest() for i, x in pairs)
+    for part in cut(len(split), BATCH):  # they may lie on the disk, and be more than memory holds
+        images = split.images[part].cpu().contiguous().numpy()
+        for image, flat in zip(images, flat_rows(images, split.white).tolist(), strict=True):
+            yield None if flat else blake2b(image.tobytes(), digest_size=16).digest()
 
 
 def _few(names: Sequence[str]) -> tuple[str, ...]:

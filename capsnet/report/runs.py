@@ -166,7 +166,7 @@ def open_run_data(config: TrainConfig, folder: Path) -> RunData:
     if (folder / SPLIT_FILE).exists():
         split = str(folder / SPLIT_FILE)
         config = replace(config, split_from=split, allow_leak=True, folds=0, fold=0)
-    own = open_pictures(config)
+    own = open_pictures(config, device)
     names: list[SplitName] = ["train", config.final_split]
     train, test = (open_stream(config, name, device, own) for name in names)
     validation = None

@@ -16,7 +16,7 @@ from capsnet.errors import UserError
 from capsnet.models.weights import load_tensors, save_tensors, set_weights
 from capsnet.provenance import versions
 from capsnet.training.config import SettledConfig, differences
-from capsnet.training.distributed.world import from_leader, leads
+from capsnet.training.distributed.world import from_leader, job, leads, was_restarted
 from capsnet.training.outcome import Epoch
 from capsnet.training.patience import Best
 from capsnet.training.step import TrainStep
@@ -62,16 +62,26 @@ def save_checkpoint(
         "history": [epoch.to_json(metric) for epoch in position.history],
         "best": None if best is None else [best.epoch, best.validation],
         "versions": versions(),
+        "job": job(),
     }
     save_tensors(folder / CHECKPOINT, tensors, record)
 
 
 def saved_config(folder: Path) -> dict[str, Any]:
     """Return the settings of the run in a folder."""
-    config: dict[str, Any] = from_leader(lambda: load_tensors(folder / CHECKPOINT)[1]).get(
-        "config", {}
-    )
+    config: dict[str, Any] = from_leader(lambda: _record(folder)).get("config", {})
     return config
+
+
+def _record(folder: Path) -> dict[str, Any]:
+    return load_tensors(folder / CHECKPOINT)[1]
+
+
+def begun_by_this_job(folder: Path) -> bool:
+    """Whether the folder holds a run that torchrun began and now starts anew, on any machine."""
+    if not (folder / CHECKPOINT).exists():
+        return False
+    return was_restarted() or (job() is not None and _record(folder).get("job") == job())
 
 
 def load_checkpoint(folder: Path, step: TrainStep, config: SettledConfig) -> Position:

@@ -12,7 +12,7 @@ from annotated_types import Ge, Gt, Le, Lt
 from capsnet.errors import UserError
 from capsnet.options import LARGEST_SETTING as LARGEST
 from capsnet.options import Positive, Share, check_values
-from capsnet.pictures.layout import Layout, is_own
+from capsnet.pictures.layout import ImagesIn, Layout, is_own
 
 # Settings that say where a run is made, not what it is; its continuation may have others.
 WHERE = {
@@ -25,6 +25,7 @@ WHERE = {
     "checkpoint_seconds",
     "exchange",
     "baseline",
+    "images_in",
 }
 
 LOWEST_LR = 1e-6  # of the paper's schedule
@@ -90,6 +91,7 @@ GROUPS = {
         "out",
         "resume",
         "device",
+        "images_in",
         "precision",
         "compile",
         "exchange",
@@ -220,6 +222,10 @@ class TrainConfig(Layout):
     """Continue the run in the folder, on the same kind of device, as if it had never stopped."""
     device: str = "auto"
     """auto, cpu, cuda or cuda:N."""
+    images_in: ImagesIn = "auto"
+    """Where your own pictures are during training: in the memory of the device, or on the disk,
+    from which each batch is read while the one before is trained on; the result is the same. auto:
+    in memory if all take no more than half of what is free."""
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     """Arithmetic of the layers; weights are kept in fp32. auto: bf16 on a GPU, fp32 on a CPU."""
     compile: bool = False
@@ -257,6 +263,10 @@ class TrainConfig(Layout):
         _require(self.folds != 1, "one fold leaves nothing to train on; ask for 2 folds or more")
         _require(self.fold <= self.folds, "fold must be one of the folds")
         _require(own or not self.folds, "folds are for pictures of your own; leave them out")
+        _require(
+            own or self.images_in == "auto",
+            "images-in is for pictures of your own; leave it out",
+        )
         _require(
             self.start_from is not None or not self.freeze,
             "freeze keeps the trunk of trained weights; give start-from too",

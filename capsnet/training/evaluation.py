@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from capsnet.data import Plan, Stream
+from capsnet.data import Plan, Stream, ahead, cut
 from capsnet.errors import UserError
 from capsnet.models import Model
 from capsnet.tasks import Calibration, Result, Task
@@ -82,16 +82,16 @@ def answer(
     plan = plan or stream.plan(None)
     autocast = torch.autocast(stream.device.type, precision, enabled=precision != torch.float32)
     answers, labels = [], []
-    starts = range(0, stream.num_samples, batch_size)
-    for k, start in enumerate(starts[share(len(starts))], 1):
-        batch = stream.batch({k: x[start : start + batch_size] for k, x in plan.items()})
+    parts = cut(stream.num_samples, batch_size)
+    for k, rows in enumerate(ahead(stream, plan, parts[share(len(parts))]), 1):
+        batch = stream.batch(rows)
         with autocast:
             answers.append(model(batch.images).answers.cpu())
         labels.append(batch.labels.cpu())
         if progress is not None:
             progress(min(k * size() * batch_size, stream.num_samples))
-    parts = gathered((answers, labels))
-    said, true = (torch.cat([x for part in parts for x in part[k]]) for k in (0, 1))
+    every = gathered((answers, labels))
+    said, true = (torch.cat([x for part in every for x in part[k]]) for k in (0, 1))
     return Answers(said, true, stream.task.misses(said, true))
 
 

@@ -28,7 +28,7 @@ DATA_FILE = "data.json"  # what was found in the pictures
 MANY = 256  # images that say what is usual
 
 
-def open_pictures(config: TrainConfig) -> Own | None:
+def open_pictures(config: TrainConfig, device: torch.device) -> Own | None:
     """Return the user's own pictures as a run's settings ask for them; None for other data."""
     entry, folder = find_data(config.data, config.data_folder)
     if not entry.own or folder is None:
@@ -39,7 +39,7 @@ def open_pictures(config: TrainConfig) -> Own | None:
             )
         return None
     with WorkProgress("reading pictures", unit="pictures") as progress:
-        return open_own(
+        own = open_own(
             Path(folder),
             config,
             config.image_size,
@@ -49,6 +49,7 @@ def open_pictures(config: TrainConfig) -> Own | None:
             (config.fold, config.folds) if config.folds else None,
             progress,
         )
+    return own.kept(config.images_in, device)
 
 
 def keep_pictures(own: Own, config: TrainConfig) -> None:

@@ -12,7 +12,7 @@ from math import ceil, isfinite
 
 import torch
 
-from capsnet.data import Own, Stream
+from capsnet.data import Own, Stream, ahead, cut
 from capsnet.errors import UserError
 from capsnet.files import clear_leftovers, locked, write_text
 from capsnet.models.weights import WEIGHTS, Card, save_weights
@@ -22,6 +22,7 @@ from capsnet.training.board import Board
 from capsnet.training.checkpoint import (
     CHECKPOINT,
     Position,
+    begun_by_this_job,
     data_in_words,
     load_checkpoint,
     save_checkpoint,
@@ -89,8 +90,11 @@ def train(config: TrainConfig) -> Outcome:
         settings = config.to_json()
         require_alike({k: x for k, x in settings.items() if k not in OF_A_MACHINE} | versions())
         load_plugins(config.plugin)
-        if was_restarted():  # by torchrun, with the command of the first start
-            config = replace(config, resume=is_series(config) or from_leader(lambda: holds(config)))
+        # Torchrun starts a job anew with the command of its first start.
+        if (is_series(config) and was_restarted()) or from_leader(
+            lambda: begun_by_this_job(config.folder)
+        ):
+            config = replace(config, resume=True)
         if is_series(config):
             return train_series(config, train_one)
         outcome = train_one(config)
@@ -107,7 +111,7 @@ def train_one(config: TrainConfig) -> Finished | Interrupted | Diverged:
     from_leader(lambda: check_folder(config))
     device = pick_device(config.device)
     precision = pick_precision(config.precision, device)
-    own = open_pictures(config)
+    own = open_pictures(config, device)
     stream = open_stream(config, "train", device, own)
     held = config.holdout if own is None else "validation" in own.splits
     validation = open_stream(config, "validation", device, own) if held else None
@@ -286,14 +290,16 @@ class Run:
         config, step, position = self.config, self.step, self.position
         rows, total = config.batch_size, config.epochs * self.steps
         plan = epoch_plan(step.stream, config.seed, position.epoch, self.steps * rows)
+        left = cut(self.steps * rows, rows, position.step * rows)
+        parts = ahead(step.stream, plan, [own_rows(x) for x in left])
         step.model.train()
         began = timed_from = shown = time.monotonic()
         timed_images = 0
         while position.step < self.steps:
-            k, done = position.step, position.epoch * self.steps + position.step
+            done = position.epoch * self.steps + position.step
             steady = step.steady
             step(
-                {name: x[k * rows : (k + 1) * rows] for name, x in plan.items()},
+                next(parts),
                 learning_rate(config, done, total),
                 average_weight(config, done),
                 done,
@@ -319,6 +325,7 @@ class Run:
                     position.seconds += time.monotonic() - began
                     self.save()
                     began = time.monotonic()
+        parts.close()
         step.wait()
         position.seconds += time.monotonic() - began
         return timed_images / (time.monotonic() - timed_from)
@@ -384,10 +391,9 @@ class Run:
             return
         count = min(ceil(IMAGES / size), self.steps)
         plan = epoch_plan(step.stream, self.config.seed, epoch, count * size)
-        parts = zip(*(x.split(size) for x in plan.values()), strict=True)
+        parts = ahead(step.stream, plan, [own_rows(x) for x in cut(count * size, size)])
         with step.autocast, shared_norms():
-            slices = (own_rows(dict(zip(plan, part, strict=True))) for part in parts)
-            refresh_norms(step.model, map(step.stream.batch, slices), step.progress)
+            refresh_norms(step.model, map(step.stream.batch, parts), step.progress)
 
     def save(self) -> None:
         """Write a checkpoint, unless training has gone wrong."""

@@ -8,6 +8,8 @@ from math import ceil
 from typing import Any
 
 from capsnet.data import Augment, Stream, find_data
+from capsnet.data.splits.mapped import Mapped
+from capsnet.data.splits.room import free_memory
 from capsnet.errors import UserError
 from capsnet.models import Model
 from capsnet.provenance import device_name
@@ -91,6 +93,8 @@ class RunPlan:
     trained_parameters: int
     device: str
     precision: str
+    bytes_on_disk: int  # of images that are read anew for every batch
+    bytes_free: int | None  # in the memory of the device, where the system says it
 
     @property
     def steps(self) -> int:
@@ -153,7 +157,15 @@ class RunPlan:
         part = part if self.trained_parameters < self.parameters else ""
         size = f"{self.parameters:,} parameters{part}"
         lines.append(f"{self.model}, {size}; {self.precision} on {self.device}")
+        if self.bytes_on_disk:
+            free = "" if self.bytes_free is None else f", {_size(self.bytes_free)} of memory free"
+            size = _size(self.bytes_on_disk)
+            lines.append(f"images are read from the disk as they are needed: {size}{free}")
         return "\n".join([*lines, *self.hints])
+
+
+def _size(num_bytes: int) -> str:
+    return f"{num_bytes / 1e9:,.1f} GB" if num_bytes >= 1e9 else f"{num_bytes / 1e6:,.1f} MB"
 
 
 def look_ahead(
@@ -163,6 +175,7 @@ def look_ahead(
     split, asks_classes = stream.split, isinstance(stream.task, Labels)
     counts = split.label_counts() if asks_classes else ()
     names = split.task.names if asks_classes else ()
+    streams = [stream] if validation is None else [stream, validation]
     augmentation, plain = asdict(augment_of(config)), asdict(Augment(shift=0))
     return RunPlan(
         stream.num_samples,
@@ -180,4 +193,6 @@ def look_ahead(
         sum(p.numel() for p in model.parameters() if p.requires_grad),
         device_name(stream.device),
         precision,
+        sum(x.split.images.nbytes for x in streams if isinstance(x.split.images, Mapped)),
+        free_memory(stream.device),
     )

@@ -50,9 +50,10 @@ def epoch_plan(stream: Stream, seed: int, epoch: int, num_rows: int) -> dict[str
     return {name: x[rows] for name, x in plan.items()}
 
 
-def own_rows(plan: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Return the rows of a plan that this process takes on."""
-    return {name: x[share(len(x))] for name, x in plan.items()} if size() > 1 else plan
+def own_rows(rows: slice) -> slice:
+    """Return which of a step's rows of a plan this process takes on."""
+    mine = share(rows.stop - rows.start)
+    return slice(rows.start + mine.start, rows.start + mine.stop)
 
 
 def means(sums: Tensor) -> tuple[float, float]:
@@ -152,6 +153,7 @@ class TrainStep:
     ) -> None:
         """Train on the images that this slice of a plan describes, together with all processes.
 
+        plan: The rows that are this process's own.
         done: the steps before this one, where it does not follow the last.
         """
         if done is not None and done != self.done:
@@ -160,7 +162,6 @@ class TrainStep:
         self.done += 1
         self.lr.fill_(lr)
         self.average_weight.fill_(average_weight)
-        plan = own_rows(plan)
         if not self.use_graph:
             self._run(plan)
         elif self.graph is not None:

@@ -16,6 +16,8 @@ from capsnet.data import (
     ImageStream,
     Split,
     Stream,
+    ahead,
+    cut,
     find_data,
     locate,
     open_data,
@@ -31,6 +33,7 @@ from capsnet.web.schema import Sample, pack_pixels
 MAX_PICTURE_PIXELS = 1024 * 1024  # the page makes larger ones smaller
 MAX_SCANS = 100  # of a JPEG; a progressive one has about ten
 MAX_PER_PAGE = 20
+BATCH = 256  # images at a time, as numbers of four bytes
 
 
 class Samples:
@@ -78,21 +81,25 @@ def open_samples(net: Net) -> Samples | None:
             split = stream.split
     except UserError:
         return None
-    batch = stream.batch(stream.plan(None))
-    if batch.images.shape[2:] != net.model.image_shape[1:]:
+    if stream.image_shape[1:] != net.model.image_shape[1:]:
         return None
-    if len(stream.task.names) != len(net.classes) or batch.images.shape[1] not in (1, channels):
+    if len(stream.task.names) != len(net.classes) or stream.image_shape[0] not in (1, channels):
         return None
-    images = (batch.images * 255).round().byte().expand(-1, channels, -1, -1)
+    pixels, labels = [], []
+    for part in ahead(stream, stream.plan(None), cut(stream.num_samples, BATCH)):
+        batch = stream.batch(part)
+        pixels.append((batch.images * 255).round().byte())
+        labels.append(batch.labels)
+    images = torch.cat(pixels).expand(-1, channels, -1, -1)
     if not isinstance(split.task, OneLabel) or stream.task is not split.task:
-        split = Split(images, batch.labels, stream.task, split.files, split.groups)
+        split = Split(images, torch.cat(labels), stream.task, split.files, split.groups)
     return Samples(images, split)
 
 
 def digit_samples() -> Samples:
     """Return the embedded digits as they are, for laying two over each other."""
     split = load_digits("test")
-    return Samples(split.images, split)
+    return Samples(split.images[:], split)
 
 
 def _own_data(net: Net) -> Stream:

@@ -1,9 +1,10 @@
 import json
+import sys
 
 import pytest
 import torch
 
-from capsnet.bench import heads, routing, step
+from capsnet.bench import heads, routing, step, stream
 from capsnet.bench.report import last_benches, run_bench, table
 from capsnet.bench.routing import WrongResult, bench_routing
 from capsnet.bench.step import bench_inference, bench_step
@@ -96,3 +97,19 @@ def test_a_line_that_no_benchmark_wrote_is_named(line, tmp_path):
 def test_inference_counts_images():
     row = bench_inference((2,), CPU)["rows"][0]
     assert row["images_per_second"] == pytest.approx(2e3 / row["forward"]["median_ms"])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux can be told to forget a file")
+def test_images_on_the_disk_are_timed_beside_those_in_memory(monkeypatch):
+    smaller = {"NUM": 4000, "SHAPE": (3, 20, 20), "ROUNDS": 2, "STEPS": 2}
+    for name, value in smaller.items():
+        monkeypatch.setattr(stream, name, value)
+    monkeypatch.setattr(stream, "MODELS", {stream.ALONE: {}, "cnn_small": {"channels": 2}})
+    rows = run_bench("stream", CPU, (64,), (), None, None, None, None)["rows"]
+    assert [row["model"] for row in rows] == [stream.ALONE] * 3 + ["cnn_small"] * 3
+    memory, cached, disk = rows[3:]
+    assert memory["times_memory"] == 1 and all(row["images_per_second"] > 0 for row in rows)
+    assert memory["MB_read"] == cached["MB_read"] == 0
+    on_tmpfs = disk["MB_read"] == 0
+    if not on_tmpfs:  # every image is read, in whole pages, and few that nobody asked for
+        assert 2 * 64 * 1200 < 1e6 * disk["MB_read"] < 4 * 2 * 64 * (1200 + 2 * 4096)

@@ -1,13 +1,17 @@
 """Training on a GPU: `pytest -m gpu`."""
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
-from capsnet.data import Augment, open_data
+from capsnet.data import Augment, ImageStream, Split, ahead, cut, open_data
+from capsnet.data.splits.mapped import Mapped
+from capsnet.data.splits.room import fits, free_memory
 from capsnet.models import create_model
 from capsnet.training import adam
 from capsnet.training.config import TrainConfig
+from capsnet.training.evaluation import answer
 from capsnet.training.loop import epoch_plan, train
 from capsnet.training.step import WARM_UP, TrainStep
 
@@ -88,3 +92,84 @@ def test_interrupted_run_goes_on_to_the_same_result(tiny, ctrl_c):
         tiny("parts", device="cuda", model="capsnet_small", options=(), epochs=3, resume=True)
     )
     assert resumed.result.num_wrong == whole.result.num_wrong
+
+
+@pytest.fixture
+def places(tmp_path):
+    """The same digits on the GPU, and on the disk; more than two buffers hold."""
+    digits = open_data("digits", "train").split
+    np.save(tmp_path / "images.npy", digits.images[:].numpy())
+    array = np.load(tmp_path / "images.npy", mmap_mode="r")
+    mapped = Split(Mapped(array, np.arange(len(digits))), digits.labels, digits.task)
+    return [ImageStream(split.to("cuda"), Augment(shift=2)) for split in (digits, mapped)]
+
+
+def test_every_part_read_ahead_is_what_it_should_be_however_late_it_is_used(places):
+    held, mapped = places
+    plan = epoch_plan(mapped, 0, 0, 4000)
+    parts = [*cut(3000, 37), *cut(4000, 500, first=3000)]
+    busy = torch.rand(4096, 4096, device="cuda")
+    seen = []
+    for k, part in enumerate(ahead(mapped, plan, parts)):
+        assert part["images"].is_cuda
+        if k % 3 == 0:  # the device lags behind, so that buffers would be overwritten too early
+            for _ in range(20):
+                busy = (busy @ busy).tanh()
+        seen.append(part["images"].clone())
+    expected = torch.cat([held.split.images[plan["index"][part]] for part in parts])
+    assert torch.equal(torch.cat(seen), expected)
+
+
+def test_the_device_lags_behind_without_images_piling_up(places):
+    mapped = places[1]
+    plan, parts = epoch_plan(mapped, 0, 0, 4000), cut(4000, 20)
+    busy, most = torch.rand(4096, 4096, device="cuda"), []
+    for _ in ahead(mapped, plan, parts):
+        busy = (busy @ busy).tanh()
+        most.append(torch.cuda.memory_allocated())
+    assert max(most[5:]) == min(most[5:])
+
+
+@pytest.mark.parametrize("graph", [False, True])
+def test_a_step_on_images_from_the_disk_is_the_step(places, graph):
+    curves = []
+    for stream in places:
+        torch.manual_seed(0)
+        model = create_model("capsnet_small").to("cuda")
+        step = TrainStep(model, stream, TrainConfig(), torch.float32, graph)
+        plan, curve = epoch_plan(stream, 0, 0, STEPS * 64), []
+        for part in ahead(stream, plan, cut(STEPS * 64, 64)):
+            step(part, 1e-3, 1.0)
+            curve.append(step.sums_so_far()[0])
+            step.sums.zero_()
+        assert (step.graph is not None) == graph
+        curves.append((curve, answer(model, stream).answers))
+    (held, said), (mapped, same) = curves
+    torch.testing.assert_close(torch.tensor(mapped), torch.tensor(held), rtol=1e-3, atol=1e-4)
+    torch.testing.assert_close(same, said, rtol=0.05, atol=0.02)
+
+
+def test_images_are_loaded_onto_the_device_and_its_free_memory_is_known(places):
+    held, mapped = (stream.split.images for stream in places)
+    assert mapped.load().is_cuda and torch.equal(mapped.load(), held)
+    free = free_memory(torch.device("cuda"))
+    assert 0 < free <= torch.cuda.get_device_properties(0).total_memory
+    assert fits(free // 4, torch.device("cuda")) and not fits(free, torch.device("cuda"))
+
+
+def test_a_run_on_pictures_that_stay_on_the_disk(tmp_path):
+    from PIL import Image
+
+    digits = open_data("digits", "train").split
+    for k in range(200):
+        folder = tmp_path / "own" / str(int(digits.labels[k]) % 2)
+        folder.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(digits.images[k : k + 1][0, 0].numpy()).save(folder / f"{k}.png")
+    usual = {"model": "capsnet_modern_small", "data": str(tmp_path / "own"), "epochs": 3}
+    memory, disk = (
+        train(TrainConfig(**usual, device="cuda", images_in=x, baseline="none", out=tmp_path / x))
+        for x in ("memory", "disk")
+    )
+    assert disk.plan.bytes_on_disk > 0
+    losses = [torch.tensor([x.loss for x in run.history]) for run in (memory, disk)]
+    torch.testing.assert_close(*losses, rtol=0.02, atol=1e-3)

@@ -38,7 +38,7 @@ def make_digits(target: str | Path, folder: str | Path | None = None) -> None:
         rows = [np.flatnonzero(labels == digit) for digit in range(10)]
         picked = [row[np.linspace(0, len(row) - 1, per_class).round().astype(int)] for row in rows]
         order = np.sort(np.concatenate(picked))
-        arrays[f"{split}_images"] = full.images[:, 0].numpy()[order]
+        arrays[f"{split}_images"] = full.images[:][:, 0].numpy()[order]
         arrays[f"{split}_labels"] = labels[order].astype(np.uint8)
     with whole_file(target) as temporary, temporary.open("wb") as file:
         np.savez_compressed(file, **arrays)

@@ -6,7 +6,7 @@ own = open_own(Path("scans"), Layout(class_from="1", group_from="2")); own.split
 import csv
 import io
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from zipfile import BadZipFile
@@ -15,14 +15,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from capsnet.data.splits.mapped import Mapped
 from capsnet.data.splits.parting import part
+from capsnet.data.splits.room import fits
 from capsnet.data.splits.split import Split
 from capsnet.errors import UserError
 from capsnet.files import whole_file
 from capsnet.pictures.alike import Alike, find_alike
 from capsnet.pictures.checking import Check, check_pictures
 from capsnet.pictures.grouping import group_rows
-from capsnet.pictures.layout import Layout, Listing
+from capsnet.pictures.layout import ImagesIn, Layout, Listing
 from capsnet.pictures.listing import list_pictures
 from capsnet.pictures.store import Progress, Stored, read_pictures
 from capsnet.tasks import Numbers, OneLabel, SeveralLabels, Task
@@ -32,11 +34,15 @@ MAX_SIZE = 10_000
 
 @dataclass(frozen=True, eq=False)
 class Own:
-    """Pictures that have been read, and the split of each."""
+    """Pictures that have been read, and the split of each.
+
+    on_disk: their images stay there and are read for every batch anew.
+    """
 
     stored: Stored
     splits: tuple[str, ...]
     alike: Alike
+    on_disk: bool = False
 
     @property
     def listing(self) -> Listing:
@@ -64,16 +70,24 @@ class Own:
                 raise UserError(f"The column {name} is {low:g} in every row; choose another.")
         return Numbers(listing.names, ("",) * len(listing.names), ranges)
 
-    def split(self, name: str) -> Split:
-        """Return the pictures of one split, with their files and groups."""
+    def kept(self, images_in: ImagesIn, device: torch.device) -> "Own":
+        """Return the pictures as they are kept for a device; auto: in its memory if all fit."""
+        fit = images_in == "memory" or (
+            images_in == "auto" and fits(self.stored.images.nbytes, device)
+        )
+        return replace(self, on_disk=not fit)
+
+    def split(self, name: str, device: torch.device | str = "cpu") -> Split:
+        """Return the pictures of one split for a device, with their files and groups."""
         rows = [k for k, split in enumerate(self.splits) if split == name]
         if not rows:
             raise UserError(f"There are no pictures for {name} in {self.listing.root}; add some.")
-        images = torch.from_numpy(np.ascontiguousarray(self.stored.images[rows]))
+        images = Mapped(self.stored.images, np.array(rows), device)
         listing = self.listing
         files = [listing.files[k] for k in rows]
         groups = [listing.groups[k] for k in rows] if listing.groups else files
-        return Split(images, self._labels(rows), self.task, files, groups)
+        labels = self._labels(rows).to(device)
+        return Split(images if self.on_disk else images.load(), labels, self.task, files, groups)
 
     def _labels(self, rows: list[int]) -> Tensor:
         listing = self.listing

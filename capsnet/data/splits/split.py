@@ -10,9 +10,12 @@ import torch
 from torch import Tensor
 
 from capsnet.data.splits.factors import Factors
+from capsnet.data.splits.mapped import Mapped
 from capsnet.errors import UserError
 from capsnet.pictures.reading import BYTE_WHITE, DEEP_WHITE
 from capsnet.tasks import Labels, OneLabel, Task
+
+CHUNK = 4096
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,11 +23,12 @@ class Split:
     """Images [M, C, H, W], and labels [M, …] of a task; names alone are those of OneLabel.
 
     Images are bytes, or int16 of 15 bits where 8 would lose levels; `white` is the largest value.
+    They are a tensor, or `Mapped` where they stay on the disk: images[index] is a tensor of both.
     files and groups, where the images are the user's pictures: the file of each, and of whom it is.
     factors, where the images were made by a rule: what each shows, as numbers.
     """
 
-    images: Tensor
+    images: Tensor | Mapped
     labels: Tensor
     task: Task
     files: tuple[str, ...]
@@ -33,7 +37,7 @@ class Split:
 
     def __init__(
         self,
-        images: Tensor,
+        images: Tensor | Mapped,
         labels: Tensor,
         task: Task | Sequence[str],
         files: Sequence[str] = (),
@@ -87,11 +91,13 @@ class Split:
         rows = indices.tolist()
         files, groups = (tuple(x[k] for k in rows) if x else () for x in (self.files, self.groups))
         factors = self.factors.subset(indices) if self.factors is not None else None
-        images, labels = self.images[indices], self.labels[indices]
+        x, labels = self.images, self.labels[indices]
+        images = x.subset(indices) if isinstance(x, Mapped) else x[indices]
         return Split(images, labels, self.task, files, groups, factors)
 
     def with_channels(self, channels: int) -> "Split":
         """Return grey images in several equal channels."""
+        assert isinstance(self.images, Tensor)  # files are read in the channels that are asked for
         images = self.images.expand(-1, channels, -1, -1)
         return Split(images, self.labels, self.task, self.files, self.groups, self.factors)
 
@@ -105,8 +111,9 @@ class Split:
         """Return how many images each class has; nothing where labels are numbers."""
         if not isinstance(self.task, Labels):
             return ()
-        table = self.task.table(self.task.batched(self.labels))
-        return tuple(table.sum(dim=0).long().tolist())
+        parts = self.task.batched(self.labels).split(CHUNK)  # a table of all would be large
+        counts = torch.stack([self.task.table(part).sum(dim=0).long() for part in parts])
+        return tuple(counts.sum(dim=0).tolist())
 
 
 def stratified(labels: Tensor, num_chosen: int, seed: int) -> tuple[Tensor, Tensor]:

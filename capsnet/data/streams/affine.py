@@ -11,10 +11,11 @@ Usage: train, test = CanvasStream(mnist_train), AffineStream(mnist_test)
 import torch
 from torch import Tensor
 
-from capsnet.data.splits.split import Split
+from capsnet.data.splits.split import CHUNK, Split
+from capsnet.data.streams.ahead import cut
 from capsnet.data.streams.augmentation import draw_maps
 from capsnet.data.streams.geometry import SHARP, affine_theta, place, warp
-from capsnet.data.streams.stream import Plan, Stream, canvas_shape, draw_order, label
+from capsnet.data.streams.stream import Plan, Stream, canvas_shape, draw_order, label, taken
 from capsnet.tasks import Batch
 
 VERSIONS = 32
@@ -43,7 +44,7 @@ class CanvasStream(Stream):
 
     def batch(self, plan: Plan) -> Batch:
         """Make the batch of a slice of a plan; its only part is the image itself."""
-        images = place(self.split.images[plan["index"]], plan["shift"], self.image_shape[1:])
+        images = place(taken(self.split, plan), plan["shift"], self.image_shape[1:])
         images = images.float() / self.split.white
         return label(images, self.split, plan["index"])
 
@@ -65,7 +66,8 @@ class AffineStream(Stream):
         self.split, self.reach = split, reach
         self.num_samples = num_samples or VERSIONS * len(split)
         self.image_shape = canvas_shape(split, canvas)
-        self.boxes = ink_boxes(split.images)
+        parts = (split.images[part] for part in cut(len(split), CHUNK))
+        self.boxes = torch.cat([ink_boxes(part) for part in parts])
 
     def plan(self, generator: torch.Generator | None) -> Plan:
         """Draw "index" [M] and "theta" [M, 2, 3]."""
@@ -94,7 +96,7 @@ class AffineStream(Stream):
 
     def batch(self, plan: Plan) -> Batch:
         """Make the batch of a slice of a plan; its only part is the image itself."""
-        images = self.split.images[plan["index"]].float() / self.split.white
+        images = taken(self.split, plan).float() / self.split.white
         images = warp(images, plan["theta"], self.image_shape[1:], SHARP)
         return label(images, self.split, plan["index"])
 

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from capsnet.data.splits.split import Split
 from capsnet.data.streams.augmentation import Augment, Mover
-from capsnet.data.streams.stream import Plan, Stream, canvas_shape, fixed_generator
+from capsnet.data.streams.stream import Plan, Stream, canvas_shape, fixed_generator, taken
 from capsnet.errors import UserError
 from capsnet.tasks import Batch, OneLabel, Pairs
 
@@ -64,7 +64,7 @@ class OverlapStream(Stream):
     def batch(self, plan: Plan) -> Batch:
         """Make the batch of a slice of a plan: overlays, both labels, both digits alone."""
         each = {name: x.flatten(0, 1) for name, x in plan.items()}
-        digits = self.mover.move(self.split.images[each["index"]] / self.split.white, each)
+        digits = self.mover.move(taken(self.split, each) / self.split.white, each)
         parts = digits.view(-1, 2, *self.image_shape)
         images = parts.sum(1).clamp(max=1)
         return Batch(images, self.split.labels[plan["index"]], parts)

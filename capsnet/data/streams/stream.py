@@ -75,6 +75,14 @@ def canvas_shape(split: Split, canvas: int | None, margin: int = 0) -> tuple[int
     return channels, canvas, canvas
 
 
+def taken(split: Split, plan: Plan) -> Tensor:
+    """Return the images of a slice of a plan as they are kept: [N, …, C, H, W], bytes or int16.
+
+    Those that stay on the disk have been read by `ahead`, or are now.
+    """
+    return plan["images"] if "images" in plan else split.images[plan["index"]]
+
+
 def label(images: Tensor, split: Split, index: Tensor) -> Batch:
     """Return images [N, C, H, W] of one object each as a batch, with the labels at index [N]."""
     labels = split.task.batched(split.labels[index])
@@ -108,5 +116,5 @@ class ImageStream(Stream):
     def batch(self, plan: Plan) -> Batch:
         """Make the batch of a slice of a plan; its only part is the image itself."""
         index = plan["index"]
-        images = self.mover.move(self.split.images[index] / self.split.white, plan)
+        images = self.mover.move(taken(self.split, plan) / self.split.white, plan)
         return label(tone(images, plan), self.split, index)

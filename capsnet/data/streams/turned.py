@@ -7,7 +7,7 @@ import torch
 
 from capsnet.data.splits.split import Split
 from capsnet.data.streams.geometry import SHARP, affine_theta, linear_map, warp
-from capsnet.data.streams.stream import Plan, Stream, canvas_shape, draw_order
+from capsnet.data.streams.stream import Plan, Stream, canvas_shape, draw_order, taken
 from capsnet.tasks import Batch, Numbers
 
 MOST = 45.0  # degrees to either side; from 90 on, a 6 could be a 9
@@ -41,6 +41,6 @@ class TurnedStream(Stream):
         A = linear_map(angle, (still + 1)[:, None].expand(-1, 2), still)
         sizes = (self.split.image_shape[1:], self.image_shape[1:])
         theta = affine_theta(A, torch.stack([still, still], 1), *sizes)
-        pixels = self.split.images[plan["index"]].float() / self.split.white
+        pixels = taken(self.split, plan).float() / self.split.white
         images = warp(pixels, theta, sizes[1], SHARP)
         return Batch(images, angle[:, None], images[:, None])

@@ -31,9 +31,15 @@ def started_together() -> bool:
     return all(name in os.environ for name in ENVIRONMENT) and _number("WORLD_SIZE") > 1
 
 
+def job() -> str | None:
+    """Return what torchrun calls this job; it stays when processes or machines are started anew."""
+    name = os.environ.get("TORCHELASTIC_RUN_ID", "none")
+    return name if started_together() and name != "none" else None
+
+
 def was_restarted() -> bool:
     """Whether torchrun has started this process anew after one had died."""
-    return started_together() and int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
+    return started_together() and _restarts() > 0
 
 
 def size() -> int:
@@ -109,12 +115,20 @@ def _connect(backend: str) -> None:
         )
     try:
         store, number, count = next(iter(dist.rendezvous("env://", timeout=CONNECT)))
+        # What processes that have died wrote there must not be read by those in their places.
+        store = dist.PrefixStore(f"start {_restarts()}", store)
         dist.init_process_group(backend, store=store, rank=number, world_size=count, timeout=WAIT)
     except (RuntimeError, ValueError) as error:
         raise UserError(
             f"The {os.environ['WORLD_SIZE']} processes of this job did not find each other at "
             f"{where} within {CONNECT.seconds} s; check the address, and that all were started."
         ) from error
+
+
+def _restarts() -> int:
+    return (
+        _number("TORCHELASTIC_RESTART_COUNT") if "TORCHELASTIC_RESTART_COUNT" in os.environ else 0
+    )
 
 
 def _number(name: str) -> int:

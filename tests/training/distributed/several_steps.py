@@ -11,7 +11,7 @@ from safetensors.torch import save_file
 from capsnet.training.config import TrainConfig
 from capsnet.training.distributed.world import joined, leads
 from capsnet.training.setup import build_model, open_stream
-from capsnet.training.step import TrainStep, epoch_plan
+from capsnet.training.step import TrainStep, epoch_plan, own_rows
 
 ROWS, STEPS = 25, 3
 
@@ -27,7 +27,7 @@ def weights_after(model: str, options: tuple[str, ...]) -> dict[str, torch.Tenso
     trained.train()
     plan = epoch_plan(stream, 0, 0, ROWS * STEPS)
     for k in range(STEPS):
-        rows = slice(k * ROWS, (k + 1) * ROWS)
+        rows = own_rows(slice(k * ROWS, (k + 1) * ROWS))
         step({name: x[rows] for name, x in plan.items()}, 1e-3, 0.1)
     return {name: x.clone() for name, x in trained.state_dict().items()}
 

@@ -157,6 +157,49 @@ def test_torchrun_starts_a_job_anew(uninterrupted, tmp_path):
     assert_same_run(folder, uninterrupted)
 
 
+SRUN = """#!/bin/bash
+# Two machines in one: the command of each task, side by side.
+"$@" & "$@" & wait -n; first=$?; wait -n; exit $((first + $?))
+"""
+
+
+@pytest.mark.long
+@pytest.mark.skipif(sys.platform != "linux", reason="SLURM's script is for bash")
+def test_the_script_for_slurm_joins_two_machines_and_goes_on(uninterrupted, tmp_path):
+    tools = {"srun": SRUN, "scontrol": "#!/bin/bash\necho 127.0.0.1\n"}
+    for name, text in tools.items():
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+    script = HERE.parents[2] / "examples" / "cluster" / "slurm.sh"
+    path = f"{tmp_path}:{Path(sys.executable).parent}:{os.environ['PATH']}"
+    given = {"SLURM_JOB_NODELIST": "a,b", "SLURM_NNODES": "2", "SLURM_JOB_ID": "7"}
+    settings = [str(x) for x in words(tmp_path / "run")[3:]]
+    for epochs in ("1", "4"):  # the same job again, as after a machine was lost
+        settings[settings.index("--epochs") + 1] = epochs
+        done = subprocess.run(
+            ["bash", script, *settings, "--schedule", "constant"],
+            env=os.environ | given | {"PATH": path, "OMP_NUM_THREADS": "1"},
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+        )
+        if epochs == "1":
+            assert done.returncode == 0, done.stderr
+    # It went on from what it found, and refused the other number of epochs.
+    assert "other settings (epochs: 1 -> 4)" in done.stderr
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_two_processes_share_a_gpu(tmp_path):
+    for name, more in (("one", ()), ("two", ("--devices", 2))):
+        given = words(tmp_path / name, "--precision", "fp32", *more)
+        given[given.index("cpu")] = "cuda:0"
+        done = run(*given)
+        assert done.returncode == 0, done.stderr
+    assert_same_run(tmp_path / "two", tmp_path / "one")
+
+
 def test_gradients_in_bf16_train_nearly_the_same(uninterrupted, tmp_path):
     done = run(*words(tmp_path / "run", "--devices", 2, "--exchange", "bf16"))
     assert done.returncode == 0, done.stderr
