@@ -3,10 +3,12 @@
 import base64
 import io
 import re
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
 import torch
+from fastapi.testclient import TestClient
 from photos import make_photo
 from PIL import Image, ImageDraw, ImageOps
 
@@ -15,7 +17,9 @@ from capsnet.models.reference import Reference
 from capsnet.prediction.answer import decided
 from capsnet.prediction.trust import doubts
 from capsnet.tasks import Calibration, OneLabel, Pairs, SeveralLabels
+from capsnet.web.page import write_page
 from capsnet.web.routes import STATIC
+from capsnet.web.server import create_app
 
 ASK = """async ([path, body, file]) => {
   const { askBrowser } = await import(new URL("static/browser/ask.js", document.baseURI));
@@ -63,7 +67,14 @@ def assert_alike(ours, theirs):
 @pytest.fixture(scope="module")
 def ask(browser, built, giving_out):
     """Ask the browser what the server would be asked: ask("analyse", {"image": …})."""
-    with giving_out(built) as where:
+    with asking(browser, giving_out, built) as question:
+        yield question
+
+
+@contextmanager
+def asking(browser, giving_out, folder):
+    """Ask the page in a folder."""
+    with giving_out(folder) as where:
         context = browser.new_context(service_workers="block")
         page = context.new_page()
         page.goto(where)
@@ -132,6 +143,21 @@ def test_overlaps(ask, server):
         theirs = server("overlap", {"image": image}).json()
         assert len(theirs["drawn"]) == 2
         assert_alike(ask("overlap", {"image": image}), theirs)
+
+
+@pytest.mark.long
+def test_the_large_networks(browser, giving_out, tmp_path):
+    page = write_page(tmp_path / "page", "capsnet_mnist")  # and capsnet_multimnist for pairs
+    server = TestClient(create_app("capsnet_mnist"), base_url="http://127.0.0.1")
+    digits = [x["image"] for x in server.get("/api/samples?page=2").json()]
+    grey = np.zeros((36, 36))
+    for corner, digit in ((2, digits[3]), (6, digits[8])):
+        grey[corner : corner + 28, corner : corner + 28] += 255 * pixels(digit).reshape(28, 28)
+    pair = base64.b64encode(grey.clip(0, 255).round().astype(np.uint8).tobytes()).decode()
+    with asking(browser, giving_out, page.out) as ask:
+        for path, image in (("overlap", pair), *(("analyse", digit) for digit in digits)):
+            theirs = server.post(f"/api/{path}", json={"image": image}).json()
+            assert_alike(ask(path, {"image": image}), theirs)
 
 
 def test_drawings(ask, server, seven):
