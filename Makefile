@@ -6,7 +6,7 @@ INSTALLED := $(VENV)/.installed
 NPM := $(shell command -v npm)
 TOOLS := $(if $(NPM),node_modules/.installed)
 
-.PHONY: setup demo page test long check browser format clean
+.PHONY: setup demo page test long check browser database format clean
 
 setup: $(INSTALLED)
 
@@ -26,7 +26,7 @@ demo: setup
 page: setup
 	$(BIN)/capsnet explore --static build/page
 
-test: check browser
+test: check browser database
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not long" --durations=30
 
 # Minutes: the kernels in Triton's interpreter, large networks in ONNX Runtime, mypy as users run it.
@@ -43,6 +43,12 @@ check: setup $(TOOLS)
 browser:
 	@command -v chromium >/dev/null || (apt-get update -qq && apt-get install -y -qq chromium) || \
 	  echo "Chromium could not be installed: the browser tests will be SKIPPED."
+
+# The tests of tuning start a PostgreSQL of their own; without one they are skipped, in CI they fail.
+database:
+	@command -v initdb >/dev/null || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || \
+	  (apt-get update -qq && apt-get install -y -qq postgresql) || \
+	  echo "PostgreSQL could not be installed: the tests that need it will be SKIPPED."
 
 format: setup $(TOOLS)
 	$(BIN)/ruff check --fix .

@@ -1,21 +1,51 @@
 """Settings that say themselves what they may be: bounds stand in the annotation, beside the name.
 
+So does what a tuning tries of them (Search, OneOf).
+
 def __init__(self, width: Size = 8, dropout: Share = 0.5) …; check_values(hints, {"width": 0})
 """
 
+import json
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from annotated_types import Ge, Gt, Le, Lt
 
 from capsnet.errors import UserError, unknown_name
 
+
+@dataclass(frozen=True)
+class Search:
+    """What a tuning tries of a setting: numbers from low to high, both whole or neither.
+
+    log: as many between 0.001 and 0.01 as between 0.01 and 0.1.
+    """
+
+    low: float
+    high: float
+    log: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.low}..{self.high}{':log' if self.log else ''}"
+
+
+@dataclass(frozen=True)
+class OneOf:
+    """What a tuning tries of a setting: one of these values."""
+
+    choices: tuple[Any, ...]
+
+    def __str__(self) -> str:
+        return ",".join(map(str, self.choices))
+
+
 LARGEST = 1 << 31  # what a size may be
 LARGEST_SETTING = 10**12  # what any number may be
 Size = Annotated[int, Ge(1), Lt(LARGEST)]
 Share = Annotated[float, Ge(0), Lt(1)]
 Part = Annotated[float, Gt(0), Le(1)]
-Iterations = Annotated[int, Ge(1), Le(1000)]
+Iterations = Annotated[int, Ge(1), Le(1000), Search(1, 5)]
 Positive = Annotated[float, Ge(0), Lt(LARGEST_SETTING)]
 
 _RULES = {
@@ -43,15 +73,34 @@ def check_values(
     hints: name -> annotation, as `typing.get_type_hints(…, include_extras=True)` returns them; a
     name without one may be anything. called: how a sentence calls a name.
     """
+    for name, value in values.items():
+        if name in hints:
+            _validate(hints, name, value, called, from_json=False)
+
+
+def typed_values(
+    hints: Mapping[str, Any], values: Mapping[str, Any], called: Callable[[str], str] = str
+) -> dict[str, Any]:
+    """Return values that were read from JSON as their annotations have them: lists as tuples, …
+
+    Args as of `check_values`, and the same errors; every name needs an annotation.
+    """
+    return {name: _validate(hints, name, x, called, from_json=True) for name, x in values.items()}
+
+
+def _validate(
+    hints: Mapping[str, Any], name: str, value: Any, called: Callable[[str], str], from_json: bool
+) -> Any:
     from pydantic import ConfigDict, TypeAdapter, ValidationError
 
     config = ConfigDict(strict=True, arbitrary_types_allowed=True, allow_inf_nan=False)
-    for name, value in values.items():
-        if name in hints:
-            try:
-                TypeAdapter(hints[name], config=config).validate_python(value)
-            except ValidationError as error:
-                raise _mistake(name, called(name), value, error.errors()) from None
+    adapter: TypeAdapter[Any] = TypeAdapter(hints[name], config=config)
+    try:
+        if from_json:
+            return adapter.validate_json(json.dumps(value))
+        return adapter.validate_python(value)
+    except ValidationError as error:
+        raise _mistake(name, called(name), value, error.errors()) from None
 
 
 def _mistake(name: str, called: str, value: Any, errors: list[Any]) -> UserError:

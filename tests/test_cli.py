@@ -72,7 +72,7 @@ def test_help_of_train_shows_every_setting_in_its_group(cli, monkeypatch):
     text = cli("train", "--help").out
     titles = "|".join(GROUPS)
     words = re.findall(rf"({titles}): options|^\W{{1,3}}--([a-z][\w-]*)", text, re.M)
-    expected = [("", "devices"), ("", "json")]
+    expected = [("", "config"), ("", "devices"), ("", "json")]
     for title, names in GROUPS.items():
         expected += [(title, ""), *(("", name.replace("_", "-")) for name in names)]
     assert words == expected

@@ -40,7 +40,11 @@ def test_commands_of_the_readme_run_one_after_the_other(cli, tmp_path, monkeypat
         folder = tmp_path / "scans" / "ab"[i % 2] / f"p{i // 4}"
         folder.mkdir(parents=True, exist_ok=True)
         Image.new("L", (28, 28), 6 * i).save(folder / f"{i}.png")
-    smaller = {"train": ["--num-samples", "20"], "bench": ["--batch", "1"]}
+    smaller = {
+        "train": ["--num-samples", "20"],
+        "tune": ["--num-samples", "20", "--epochs", "1", "--trials", "2"],
+        "bench": ["--batch", "1"],
+    }
     ran = []
     for command in COMMANDS:
         _, verb, *words = shlex.split(command)

@@ -30,6 +30,7 @@ FOLDERS = {
     "figures": "figures",
     "experiments": "experiments",
     "report": "pictures",
+    "tuning": "tune",
 }
 LAZY = {
     "training/board.py": ("tensorboard",),
@@ -153,6 +154,7 @@ END = {
     "reproduce": (["reproduce", "table1"], "Experiments need matplotlib and scipy", "experiments"),
     "explore": (["explore"], "The explorer needs FastAPI and uvicorn", "explorer"),
     "report": (["report", "run"], "The report needs jinja2 and scikit-learn", "pictures"),
+    "tune": (["tune", "--data", "digits", *RUN], "Tuning needs Optuna", "tune"),
     "tensorboard": (
         ["train", "--data", "digits", *RUN, "--out", "board", "--tensorboard"],
         "TensorBoard's files need tensorboard",

@@ -35,6 +35,7 @@ BELOW = {
         "figures",
     },
     "report": {"tasks", "pictures", "measures", "models", "data", "training"},
+    "tuning": {"tasks", "pictures", "models", "data", "training", "report"},
     "web": {"tasks", "pictures", "measures", "ops", "models", "data", "prediction", "exporting"},
     "errors": set(),
     "files": set(),
@@ -93,6 +94,7 @@ NEEDED_BY_HELP = [
     "plugins",
     "training/__init__",
     "training/config",
+    "training/settings_file",
 ]
 
 

@@ -8,7 +8,7 @@ keep this repository need is in capsnet/dev.
 
 import sys
 
-from capsnet.cli import exporting, listing, measuring, reporting, using
+from capsnet.cli import exporting, listing, measuring, reporting, tuning, using
 from capsnet.cli.command import Command
 
 COMMAND = Command(
@@ -17,6 +17,7 @@ COMMAND = Command(
     {
         "use": (
             using.train,
+            tuning.tune,
             using.evaluate,
             reporting.report,
             using.predict,

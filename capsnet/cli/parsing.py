@@ -7,7 +7,7 @@ import ast
 import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field, fields, make_dataclass, replace
+from dataclasses import dataclass, field, fields, make_dataclass, replace
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -28,8 +28,28 @@ PLACEHOLDERS = {str: "TEXT", int: "INT", float: "FLOAT", Path: "PATH"}
 REGISTRY = ConstructorRegistry()
 
 
+@dataclass(frozen=True)
+class SaidIn:
+    """Marks an option that names a file which stands for words: said before all others."""
+
+    flag: str
+    words: Callable[[Path], list[str]]
+
+    def before(self, words: Sequence[str]) -> list[str]:
+        """Return the words with those of the file before them, so that what is given wins."""
+        said: list[str] = []
+        for word, following in zip(words, [*words[1:], ""], strict=True):
+            name, _, value = word.partition("=")
+            if name == self.flag and (value or following):
+                said = self.words(Path(value or following))
+        return [*said, *words]
+
+
 def call(verb: Verb, words: Sequence[str], prog: str) -> int:
     """Call a verb with the arguments that the words say; --help prints its help and exits."""
+    for hint in get_type_hints(verb, include_extras=True).values():
+        for mark in getattr(hint, "__metadata__", ()):
+            words = mark.before(words) if isinstance(mark, SaidIn) else words
     return tyro.cli(
         tidy(verb), args=words, prog=prog, config=(FlagCreatePairsOff,), registry=REGISTRY
     )

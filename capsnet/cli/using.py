@@ -2,29 +2,25 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
-from tyro.conf import Positional, arg
+from tyro.conf import Positional
 
 from capsnet.cli.launching import on_devices
 from capsnet.cli.output import EXIT_INTERRUPTED, check_png, show
-from capsnet.cli.parsing import grouped
+from capsnet.cli.settings import Settings, SettingsFile
 from capsnet.errors import UserError
-from capsnet.training.config import GROUPS, TrainConfig
-
-Settings = Annotated[
-    TrainConfig, arg(name="", constructor_factory=lambda: grouped(TrainConfig, GROUPS))
-]
 
 
 @on_devices
-def train(config: Settings, devices: int = 1, json: bool = False) -> int:
+def train(config: Settings, file: SettingsFile = None, devices: int = 1, json: bool = False) -> int:
     """Train a model and read the test set once, at the end.
 
     Example: capsnet train --model capsnet_small --data digits --epochs 20
 
     Args:
         config: What to train, on what, and how.
+        file: Settings as JSON, such as the best.json of a tuning; options given here win.
         devices: Train on so many GPUs of this machine together, or with so many processes on its
             CPU; on several machines start the command with torchrun.
         json: Print the result as one JSON object on the last line.

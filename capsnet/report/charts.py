@@ -18,13 +18,14 @@ NUM_COLOURS = 10
 
 @dataclass(frozen=True)
 class Line:
-    """A line of a chart: its name in the legend, its points, its colour's number, dashed or not."""
+    """A line of a chart: its name in the legend, its points, its colour's number, its looks."""
 
     name: str
     x: Sequence[float]
     y: Sequence[float]
     colour: int = 0
     dashed: bool = False
+    dots: bool = False  # its points alone
 
 
 @dataclass(frozen=True)
@@ -54,8 +55,9 @@ def lines(
     body = [] if not diagonal else [_path(frame, (0, 1), (0, 1), "guide")]
     for line in shown:
         kind = f"line k{line.colour % NUM_COLOURS}{' dashed' if line.dashed else ''}"
-        if len(line.x) == 1:
-            body.append(_dot(frame, line.x[0], line.y[0], 3, f"dot k{line.colour % NUM_COLOURS}"))
+        if line.dots or len(line.x) == 1:
+            kind = f"dot k{line.colour % NUM_COLOURS}"
+            body += [_dot(frame, x, y, 3, kind) for x, y in zip(line.x, line.y, strict=True)]
         else:
             body.append(_path(frame, line.x, line.y, kind))
     return _chart(frame, body, x_title, y_title, label, counts=not unit)

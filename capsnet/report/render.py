@@ -6,7 +6,7 @@ html = render(content, table)
 import base64
 import hashlib
 import shlex
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -20,9 +20,11 @@ from capsnet.report.charts import Line
 from capsnet.report.content import Content
 from capsnet.report.summary import between, number, signed
 from capsnet.tasks import Labels, Numbers
-from capsnet.training.config import TrainConfig, flag
+from capsnet.training.config import TrainConfig
+from capsnet.training.settings_file import changed, words_of
 
 FOLDER = Path(__file__).parent / "page"
+STYLE = FOLDER / "page.css"
 MOST_CURVES = charts.NUM_COLOURS
 MOST_POINTS = 1000  # of a scatter plot
 LARGEST_LINK = 2_000_000  # bytes of a table that is put inside the page
@@ -40,21 +42,14 @@ class Chart:
 
 def render(content: Content, table: str) -> str:
     """Return the page; table: the text of predictions.csv, which it offers if it is small."""
-    pages = Environment(
-        loader=FileSystemLoader(FOLDER, encoding="utf-8"),
-        autoescape=True,  # names of classes and files are other people's text
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    pages.filters |= {"number": number, "signed": signed, "visible": visible, "share": share}
+    pages = templates(FOLDER)
+    pages.filters |= {"signed": signed, "share": share}
     pages.globals |= {"between": between, "bar": charts.bar, "SCORES": SCORES}
-    style = (FOLDER / "page.css").read_text(encoding="utf-8")
+    style = STYLE.read_text(encoding="utf-8")
     return pages.get_template("page.html").render(
         c=content,
         style=style,
-        # The page's own style by its digest, pictures inside the page, and nothing else at all.
-        policy=f"default-src 'none'; img-src data:; style-src '{digest(style)}'",
+        policy=policy(style),
         title=f"{content.runs.done[0].model.name} on {visible(content.facts.name)}",
         of_all=scores_of(content.task),
         of_classes=class_scores_of(content.task),
@@ -69,9 +64,23 @@ def render(content: Content, table: str) -> str:
     )
 
 
-def digest(text: str) -> str:
-    """Return how a policy names a style that it allows."""
-    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+def templates(*folders: Path) -> Environment:
+    """Return the templates in folders of pages."""
+    pages = Environment(
+        loader=FileSystemLoader(folders, encoding="utf-8"),
+        autoescape=True,  # names of classes and files are other people's text
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    pages.filters |= {"number": number, "visible": visible}
+    return pages
+
+
+def policy(style: str) -> str:
+    """Return what a page may load: its own style, by its digest, and pictures inside it."""
+    found = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    return f"default-src 'none'; img-src data:; style-src 'sha256-{found}'"
 
 
 def visible(text: object) -> str:
@@ -88,14 +97,8 @@ def share(part: float, whole: float) -> int:
 
 def command_of(config: TrainConfig) -> str:
     """Return the command that makes such a run."""
-    words = ["capsnet", "train"]
-    for field in fields(config):
-        value = getattr(config, field.name)
-        if value == field.default or field.name == "resume":
-            continue
-        words.append(f"--{flag(field.name)}")
-        if not isinstance(value, bool):
-            words += [str(x) for x in (value if isinstance(value, tuple) else (value,))]
+    given = {name: x for name, x in changed(config).items() if name != "resume"}
+    words = ["capsnet", "train", *words_of(given)]
     return visible(shlex.join(words))
 
 

@@ -11,7 +11,7 @@ from annotated_types import Ge, Gt, Le, Lt
 
 from capsnet.errors import UserError
 from capsnet.options import LARGEST_SETTING as LARGEST
-from capsnet.options import Positive, Share, check_values
+from capsnet.options import OneOf, Positive, Search, Share, check_values
 from capsnet.pictures.layout import ImagesIn, Layout, is_own
 
 # Settings that say where a run is made, not what it is; its continuation may have others.
@@ -123,7 +123,7 @@ class TrainConfig(Layout):
     weights. Their options are kept; the head is new where classes or image size are others."""
     freeze: bool = False
     """Train the head alone and keep the trunk of start_from as it is."""
-    reconstruction_weight: Positive = 0.0005
+    reconstruction_weight: Annotated[Positive, Search(1e-5, 1e-2, log=True)] = 0.0005
     """Weight of the sum of squared pixel differences in the loss of a model with a decoder."""
     average_classes: bool = False
     """Divide the margin loss by twice the number of classes, as the authors' code does."""
@@ -175,7 +175,7 @@ class TrainConfig(Layout):
     balance: Literal["none", "loss", "sampling"] = "none"
     """For classes of unequal size: let images of rare ones count for more in the loss, or show all
     classes equally often."""
-    lr: Annotated[float, Gt(0), Lt(LARGEST)] = 1e-3
+    lr: Annotated[float, Gt(0), Lt(LARGEST), Search(1e-4, 1e-2, log=True)] = 1e-3
     """Learning rate of Adam at the start."""
     schedule: Literal["paper", "linear", "cosine", "constant"] = "paper"
     """paper: lr · lr_decay^(step / lr_decay_steps), not below 1e-6; linear and cosine end at 0."""
@@ -183,36 +183,36 @@ class TrainConfig(Layout):
     """Factor of the paper's schedule."""
     lr_decay_steps: Count = 2000
     """Steps in which the paper's schedule multiplies once by lr_decay."""
-    warmup_steps: Whole = 200
+    warmup_steps: Annotated[Whole, Search(0, 1000)] = 200
     """First steps, half the run at most, in which the learning rate rises to the schedule's;
     without them the primary capsules soon all have a length near 1. 0: as in the paper."""
-    averaging: Share = 0.999
+    averaging: Annotated[Share, OneOf((0.0, 0.99, 0.999, 0.9999))] = 0.999
     """Decay of the running average of the weights, which is then evaluated and kept; 0: none."""
-    weight_decay: Positive = 0.0
+    weight_decay: Annotated[Positive, Search(0.0, 0.3)] = 0.0
     """Each step takes lr · weight_decay of every weight away (AdamW)."""
 
-    shift: Whole | None = None
+    shift: Annotated[Whole, Search(0, 4)] | None = None
     """Random shift in pixels, each direction; by default 2, the paper's, for plain images."""
-    rotate: Positive = 0.0
+    rotate: Annotated[Positive, Search(0.0, 20.0)] = 0.0
     """Random rotation in degrees, each direction."""
-    scale: Share = 0.0
+    scale: Annotated[Share, Search(0.0, 0.2)] = 0.0
     """Random change of scale, as a fraction up and down."""
-    shear: Positive = 0.0
+    shear: Annotated[Positive, Search(0.0, 0.2)] = 0.0
     """Random shear, each direction."""
-    elastic: Positive = 0.0
+    elastic: Annotated[Positive, Search(0.0, 1.0)] = 0.0
     """Random bending: the standard deviation in pixels of every pixel's displacement."""
-    contrast: Annotated[float, Gt(0), Lt(LARGEST)] = 1.0
+    contrast: Annotated[float, Gt(0), Lt(LARGEST), Search(1.0, 1.4)] = 1.0
     """Factor of the contrast of an image that is rotated, scaled, sheared, bent or cropped, which
     gives back what interpolation blurs; with 1.2 such digits are as sharp as they were."""
     flip: Literal["none", "horizontal", "vertical", "both"] = "none"
     """Mirror images at random: left and right, top and bottom, or each by itself."""
-    crop: Share = 0.0
+    crop: Annotated[Share, Search(0.0, 0.3)] = 0.0
     """Random crop: the share of the side that may be cut away; the rest is scaled back."""
-    brightness: Share = 0.0
+    brightness: Annotated[Share, Search(0.0, 0.3)] = 0.0
     """Random brightness, added to all pixels, as a share of white up and down."""
-    intensity: Share = 0.0
+    intensity: Annotated[Share, Search(0.0, 0.3)] = 0.0
     """Random strength of the differences from an image's mean, as a fraction up and down."""
-    colour: Share = 0.0
+    colour: Annotated[Share, Search(0.0, 0.3)] = 0.0
     """Random colours of RGB images: hues turned by up to this share of half the circle, saturation
     changed by up to this fraction."""
 

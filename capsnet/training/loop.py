@@ -5,6 +5,7 @@ outcome = train(TrainConfig(model="capsnet_small", data="digits", epochs=20))
 
 import json
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from hashlib import sha256
@@ -102,7 +103,12 @@ def train(config: TrainConfig) -> Outcome:
         return stopped or outcome
 
 
-def train_one(config: TrainConfig) -> Finished | Interrupted | Diverged:
+Watch = Callable[[Epoch], None]  # called after each epoch; what it raises ends the run
+
+
+def train_one(
+    config: TrainConfig, watch: Watch = lambda epoch: None
+) -> Finished | Interrupted | Diverged:
     """Make one run."""
     config.check()
     load_plugins(config.plugin)
@@ -132,7 +138,7 @@ def train_one(config: TrainConfig) -> Finished | Interrupted | Diverged:
             torch.manual_seed(config.seed * 1_000_003 + rank())
         position = load_checkpoint(config.folder, step, config) if config.resume else Position()
         try:
-            return _train(config, step, position, validation, own)
+            return _train(config, step, position, validation, own, watch)
         except Broken:
             return Diverged(config.folder, from_leader(lambda: holds(config)))
 
@@ -159,6 +165,7 @@ def _train(
     position: Position,
     validation: Stream | None,
     own: Own | None,
+    watch: Watch,
 ) -> Finished | Interrupted:
     folder, model, stream = config.folder, step.model, step.stream
     from_leader(lambda: begin_folder(config, own))
@@ -166,7 +173,7 @@ def _train(
     plan = look_ahead(config, model, stream, validation, layers)
 
     with Stop() as stop, Board(config, model, stream) as board:
-        run = Run(config, step, position, validation, stop, board, plan)
+        run = Run(config, step, position, validation, stop, board, plan, watch)
         if size() > 1 and not config.resume:
             run.save()  # so that whatever becomes of the others, there is a run to go on with
         finished = run.go()
@@ -236,6 +243,7 @@ class Run:
     stop: Stop
     board: Board
     plan: RunPlan
+    watch: Watch
 
     def __post_init__(self) -> None:
         self.steps = ceil(self.step.stream.num_samples / self.config.batch_size)
@@ -368,6 +376,7 @@ class Run:
             write_log(self.config.folder, position.history, task.metric, taken)
         self.board.epoch(epoch)
         progress.epoch_done(position.epoch, numbers)
+        self.watch(epoch)
 
     def in_words(self, loss: float, miss: float, speed: float) -> str:
         """Return the numbers of training so far as the task tells them."""

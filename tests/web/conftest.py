@@ -220,3 +220,27 @@ def colour_run(tmp_path_factory) -> str:
 def serving():
     """Serve an app for a while: with serving(app) as address."""
     return served
+
+
+@pytest.fixture
+def read(browser):
+    """Open a page of the disk; fails on a console message, a dialog, or any request."""
+    contexts, problems = [], []
+
+    def open_page(path, width, theme):
+        context = browser.new_context(
+            viewport={"width": width, "height": 900}, color_scheme=theme, accept_downloads=True
+        )
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda message: problems.append(message.text))
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        page.on("dialog", lambda dialog: problems.append(dialog.message) or dialog.dismiss())
+        page.on("request", lambda r: r.url.startswith(("file:", "data:")) or problems.append(r.url))
+        page.goto(path.as_uri())
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert problems == []

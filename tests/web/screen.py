@@ -1,5 +1,6 @@
 """Looking at the page as its visitor does: canvases, the address, the chosen class."""
 
+import json
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -82,3 +83,20 @@ def drag(page, *points):
     for point in points[1:]:
         page.mouse.move(*point, steps=3)
     page.mouse.up()
+
+
+def check_accessible(path, browser, width, theme):
+    """Assert that axe finds nothing grave on a page of the disk."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    # Such a page's policy lets no script in, not even the one that looks at it: it is a copy's.
+    copy = browser.new_context(
+        viewport={"width": width, "height": 900}, color_scheme=theme, bypass_csp=True
+    )
+    checked = copy.new_page()
+    checked.goto(path.as_uri())
+    found = Axe().run(checked).response["violations"]
+    copy.close()
+    grave = [v for v in found if v["impact"] in ("serious", "critical")]
+    nodes = [(v["id"], [n["html"][:150] for n in v["nodes"]][:3]) for v in grave]
+    assert nodes == [], json.dumps(nodes, indent=1)
