@@ -6,7 +6,7 @@ INSTALLED := $(VENV)/.installed
 NPM := $(shell command -v npm)
 TOOLS := $(if $(NPM),node_modules/.installed)
 
-.PHONY: setup demo test long soak fuzz audit licences sbom check browser database format clean
+.PHONY: setup demo page test long soak fuzz audit licences sbom check browser database format clean
 
 setup: $(INSTALLED)
 
@@ -21,6 +21,10 @@ node_modules/.installed: package-lock.json
 
 demo: setup
 	$(BIN)/capsnet demo
+
+# The explorer as files for any web server, with the networks running in the browser.
+page: setup
+	$(BIN)/capsnet explore --static build/page
 
 test: check browser database
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not long" --durations=30

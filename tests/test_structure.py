@@ -36,7 +36,7 @@ BELOW = {
     },
     "report": {"tasks", "pictures", "measures", "models", "data", "training"},
     "tuning": {"tasks", "pictures", "models", "data", "training", "report"},
-    "web": {"tasks", "pictures", "measures", "ops", "models", "data", "prediction"},
+    "web": {"tasks", "pictures", "measures", "ops", "models", "data", "prediction", "exporting"},
     "errors": set(),
     "files": set(),
     "lines": set(),
