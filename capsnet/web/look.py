@@ -13,7 +13,7 @@ from capsnet.ops.trace import DYNAMIC, RoutingTrace
 from capsnet.prediction.answer import decided
 from capsnet.prediction.trust import BLANK, doubts
 from capsnet.web.nets import Net
-from capsnet.web.schema import Analysis, Capsule, pack_floats, pack_pixels
+from capsnet.web.schema import Analysis, Capsule, Votes, pack_floats, pack_pixels
 
 
 @torch.inference_mode()
@@ -48,6 +48,17 @@ def analyse(net: Net, pixels: Tensor, num_drawn: int) -> Analysis:
         drawn=drawn.tolist(),
         pictures="" if pictures is None else pack_pixels(pictures),
     )
+
+
+@torch.inference_mode()
+def vote(net: Net, pixels: Tensor) -> Votes:
+    """Return every vote of the parts of a picture [C, H, W]; a UserError if it is not so routed."""
+    trace = net.traced.trace(pixels[None])
+    if trace.routing != DYNAMIC:
+        raise UserError(f"Votes are told of dynamic routing; this network has {trace.routing}.")
+    # s is the sum of the votes, each times its coupling, and of the bias.
+    bias = trace.s[0, 0] - torch.einsum("ij,ije->je", trace.c[0, 0], trace.u_hat[0])
+    return Votes(votes=pack_floats(trace.u_hat[0]), bias=pack_floats(bias) if trace.biased else "")
 
 
 def norm(x: Tensor) -> Tensor:

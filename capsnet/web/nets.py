@@ -18,6 +18,7 @@ from capsnet.ops import RoutingTrace
 from capsnet.prediction.trust import find_reference
 from capsnet.tasks import Pairs
 
+SHIPPED = ("capsnet_mnist", "capsnet_small")  # of the same images; the first is the usual one
 OTHER_CNN = (
     "The CNN knows other images or classes than the CapsNet; give one of the same data with "
     "'--cnn-weights'."
@@ -68,6 +69,15 @@ class Nets:
     capsnet: Net
     overlap: Net
     cnn: Model | None
+    cnn_card: Card
+    others: tuple[Net, ...] = ()  # of the same images and classes as the main one
+
+    def chosen(self, number: int) -> Net:
+        """Return the main network for 0, then the others in turn; a UserError beyond them."""
+        nets = (self.capsnet, *self.others)
+        if number >= len(nets):
+            raise UserError(f"There is no network {number}; choose 0 to {len(nets) - 1}.")
+        return nets[number]
 
 
 def load_nets(weights: str | None, overlap: str | None, cnn: str | None) -> Nets:
@@ -75,7 +85,9 @@ def load_nets(weights: str | None, overlap: str | None, cnn: str | None) -> Nets
 
     Without `overlap`, a main network that draws pairs is asked for them too.
     """
-    main = _net(weights or "capsnet_mnist")
+    name = weights or SHIPPED[0]
+    main = _net(name)
+    others = tuple(_net(other) for other in SHIPPED if name in SHIPPED and other != name)
     own = not overlap and main.draws_pairs
     pairs = main if own else _net(overlap or "capsnet_multimnist")
     if not pairs.draws_pairs:
@@ -83,7 +95,7 @@ def load_nets(weights: str | None, overlap: str | None, cnn: str | None) -> Nets
             f"{overlap} does not draw two overlapping digits; give a CapsNet with a decoder that "
             "was trained on multimnist or multidigits."
         )
-    other, _ = find_model(cnn or "cnn_small")
+    other, card = find_model(cnn or "cnn_small")
     seen = (other.image_shape, list(other.task.names))
     fits = other.traced is None and seen == (main.model.image_shape, main.classes)
     if cnn and not fits:
@@ -91,7 +103,7 @@ def load_nets(weights: str | None, overlap: str | None, cnn: str | None) -> Nets
             f"{cnn} is no CNN for the images and classes of the CapsNet; give one trained on the "
             "same data, or leave --cnn-weights out."
         )
-    return Nets(main, pairs, other.eval() if fits else None)
+    return Nets(main, pairs, other.eval() if fits else None, card, others)
 
 
 def _net(where: str) -> Net:

@@ -116,6 +116,7 @@ def _site(folder: Path, nets: Nets) -> dict[str, Any]:
         "first": _first_answers(nets, samples),
         "nets": {
             "capsnet": _net_file(folder, main),
+            "others": [_net_file(folder, net) for net in nets.others],
             "overlap": _net_file(folder, pairs),
             "cnn": None if nets.cnn is None else _model_file(folder, nets.cnn),
         },

@@ -18,11 +18,13 @@ from PIL import Image
 from torch import Tensor
 
 from capsnet.data import OverlapStream
+from capsnet.models import Model
+from capsnet.models.weights import Card
 from capsnet.prediction.seeing import reads_ink
 from capsnet.tasks import Numbers
 from capsnet.web import schema
 from capsnet.web.guard import refusal
-from capsnet.web.look import analyse, draw
+from capsnet.web.look import analyse, draw, vote
 from capsnet.web.mistakes import find_mistakes
 from capsnet.web.nets import OTHER_CNN, Net, Nets
 from capsnet.web.samples import (
@@ -85,7 +87,7 @@ def add_routes(app: FastAPI, nets: Nets, worker: Worker) -> None:
     mistakes = find_mistakes(main, samples)
     facts = describe(nets, samples is not None, 0 if mistakes is None else len(mistakes))
 
-    @app.get("/", include_in_schema=False)
+    @app.api_route("/", methods=["GET", "HEAD"], include_in_schema=False)
     async def page() -> FileResponse:
         return FileResponse(STATIC / "index.html")
 
@@ -124,10 +126,16 @@ def add_routes(app: FastAPI, nets: Nets, worker: Worker) -> None:
         return schema.Picture(image=schema.pack_pixels(pixels))
 
     @app.post("/api/analyse")
-    async def look(query: schema.ImageQuery) -> schema.Analysis:
+    async def look(query: schema.LookQuery) -> schema.Analysis:
         """Route a picture and tell everything on the way."""
         pixels = schema.unpack_pixels(query.image, main.model.image_shape)
-        return await worker.run(analyse, main, pixels, 1)
+        return await worker.run(analyse, nets.chosen(query.net), pixels, 1)
+
+    @app.post("/api/votes")
+    async def votes(query: schema.LookQuery) -> schema.Votes:
+        """Tell what every primary capsule of a picture says of every class."""
+        pixels = schema.unpack_pixels(query.image, main.model.image_shape)
+        return await worker.run(vote, nets.chosen(query.net), pixels)
 
     @app.post("/api/overlap")
     async def look_at_two(query: schema.PairQuery) -> schema.Analysis:
@@ -138,7 +146,7 @@ def add_routes(app: FastAPI, nets: Nets, worker: Worker) -> None:
     @app.post("/api/decode", responses=BYTES, response_class=Response)
     async def decode(query: schema.DecodeQuery) -> Response:
         """Draw capsules: bytes [N, C, H, W]."""
-        pictures = await worker.run(draw, main, query.pictures)
+        pictures = await worker.run(draw, nets.chosen(query.net), query.pictures)
         return Response(schema.pixel_bytes(pictures), media_type="application/octet-stream")
 
     @app.post("/api/animation", responses=GIF, response_class=Response)
@@ -146,7 +154,8 @@ def add_routes(app: FastAPI, nets: Nets, worker: Worker) -> None:
         """Draw capsules as the frames of a GIF."""
 
         def film() -> bytes:
-            return write_gif(draw(main, query.pictures), query.milliseconds)
+            pictures = draw(nets.chosen(query.net), query.pictures)
+            return write_gif(pictures, query.milliseconds)
 
         return Response(await worker.run(film), media_type="image/gif")
 
@@ -183,7 +192,9 @@ def describe(nets: Nets, has_samples: bool, num_mistakes: int) -> schema.Info:
     digits = digit_samples()
     return schema.Info(
         capsnet=net_card(nets.capsnet),
+        others=[net_card(net) for net in nets.others],
         overlap=net_card(nets.overlap),
+        cnn=None if nets.cnn is None else cnn_card(nets.cnn, nets.cnn_card),
         digits=schema.Digits(
             image_shape=digits.split.image_shape,
             classes=list(digits.split.task.names),
@@ -209,7 +220,7 @@ def net_card(net: Net) -> schema.NetCard:
         name=model.name,
         data=net.card.data,
         error_percent=net.card.result.get("error_percent"),
-        num_parameters=sum(p.numel() for p in model.parameters()),
+        num_parameters=num_parameters(model),
         image_shape=model.image_shape,
         classes=net.classes,
         grid=net.placed.grid,
@@ -225,6 +236,21 @@ def net_card(net: Net) -> schema.NetCard:
         spreads=None if net.reference is None else table(net.reference.spreads),
         tells_numbers=isinstance(model.task, Numbers),
     )
+
+
+def cnn_card(model: Model, card: Card) -> schema.CnnCard:
+    """Return what the page says of the CNN."""
+    return schema.CnnCard(
+        name=model.name,
+        data=card.data,
+        error_percent=card.result.get("error_percent"),
+        num_parameters=num_parameters(model),
+    )
+
+
+def num_parameters(model: Model) -> int:
+    """Return how many numbers were learnt."""
+    return sum(p.numel() for p in model.parameters())
 
 
 def table(rows: tuple[tuple[float, ...], ...] | None) -> list[list[float]] | None:

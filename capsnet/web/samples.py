@@ -31,6 +31,7 @@ from capsnet.web.nets import Net
 from capsnet.web.schema import Sample, pack_pixels
 
 MAX_PICTURE_PIXELS = 1024 * 1024  # the page makes larger ones smaller
+SMALLER = "make it smaller first."
 MAX_SCANS = 100  # of a JPEG; a progressive one has about ten
 MAX_PER_PAGE = 20
 BATCH = 256  # images at a time, as numbers of four bytes
@@ -134,12 +135,14 @@ def read_upload(
         with Image.open(io.BytesIO(body), formats=("PNG", "JPEG")) as picture:
             width, height = picture.size
             is_jpeg = picture.format != "PNG"
+    except Image.DecompressionBombError:
+        raise UserError(f"This picture is far too large; {SMALLER}") from None
     except Exception:  # a damaged header makes Pillow raise nearly anything
         raise UserError("This is not a PNG or JPEG picture; choose another file.") from None
     if width * height > MAX_PICTURE_PIXELS:
         raise UserError(
-            f"This picture has {width * height:,} pixels, more than {MAX_PICTURE_PIXELS:,}; "
-            "make it smaller first."
+            f"This picture has {width * height:,} pixels, but at most {MAX_PICTURE_PIXELS:,} are "
+            f"taken; {SMALLER}"
         )
     if is_jpeg and body.count(b"\xff\xda") > MAX_SCANS:  # each would be decoded over all pixels
         raise UserError(f"This JPEG has more than {MAX_SCANS} scans; save it as a PNG first.")

@@ -22,6 +22,7 @@ MAX_POSE = 10
 Number = Annotated[float, Field(ge=-MAX_POSE, le=MAX_POSE, allow_inf_nan=False)]
 Sweepable = Literal["rotate", "scale", "shear", "right", "down", "thicken"]
 Pieces = Literal[1, 2, 4]
+MAX_ITERS = 5
 MAX_PICTURES = 256
 MAX_NUMBER = 1_000_000
 
@@ -59,6 +60,7 @@ class Limits(BaseModel):
     tweaks: Annotated[list[Slider], Field(description="to choose from; the widest is last")] = (
         TWEAKS
     )
+    max_iters: Annotated[int, Field(description="of the routing in Route")] = MAX_ITERS
     max_pose: Annotated[float, Field(description="of a number of a class capsule")] = MAX_POSE
     max_number: Annotated[int, Field(description="of pages and seeds")] = MAX_NUMBER
     max_pictures: Annotated[int, Field(description="drawn for one request")] = MAX_PICTURES
@@ -112,11 +114,22 @@ class Digits(BaseModel):
     num_pages: int = Field(description="after which the same ones come again")
 
 
+class CnnCard(BaseModel):
+    """What the page says of the CNN in Warp."""
+
+    name: str
+    data: str
+    error_percent: float | None
+    num_parameters: int
+
+
 class Info(BaseModel):
     """What this server can show; why_no_cnn says what to do where has_cnn is false."""
 
     capsnet: NetCard
+    others: list[NetCard] = Field(description="of the same images and classes, to look into")
     overlap: NetCard
+    cnn: CnnCard | None
     digits: Digits
     limits: Limits
     has_cnn: bool
@@ -162,6 +175,12 @@ class ImageQuery(Strict):
     image: Bytes
 
 
+class LookQuery(ImageQuery):
+    """A picture to look at, and with which network: 0 is the main one, then the others in turn."""
+
+    net: Annotated[int, Field(ge=0), Whole] = 0
+
+
 class PairQuery(Strict):
     """A picture of two digits to look at."""
 
@@ -189,6 +208,13 @@ class Analysis(BaseModel):
     pictures: str = Field(description="bytes [len(drawn), C, H, W]; empty without a decoder")
 
 
+class Votes(BaseModel):
+    """All votes of dynamic routing, from which the page routes as often as it is told to."""
+
+    votes: str = Field(description="float32 [I, J, E]: u_hat")
+    bias: str = Field(description="float32 [J, E]: what is added to each s; empty where nothing is")
+
+
 class Capsule(Strict):
     """A class capsule: which class, and its vector."""
 
@@ -197,8 +223,9 @@ class Capsule(Strict):
 
 
 class DecodeQuery(Strict):
-    """Pictures to draw, each by one capsule or by several that share the decoder."""
+    """Pictures to draw, each by one capsule or by several that share the decoder of a network."""
 
+    net: Annotated[int, Field(ge=0), Whole] = 0
     pictures: Annotated[
         list[Annotated[list[Capsule], Field(min_length=1, max_length=2)]],
         Field(min_length=1, max_length=MAX_PICTURES),

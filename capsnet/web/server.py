@@ -14,6 +14,7 @@ import uvicorn
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.staticfiles import StaticFiles
 
 from capsnet import __version__
@@ -21,6 +22,7 @@ from capsnet.errors import UserError
 from capsnet.web import schema
 from capsnet.web.guard import LOOPBACK, Guard, refusal
 from capsnet.web.nets import Nets, load_nets
+from capsnet.web.patience import Patient
 from capsnet.web.routes import STATIC, TooBusy, Worker, add_routes
 
 LOCAL_NAMES = {"127.0.0.1": "localhost", "0.0.0.0": "localhost", "::": "[::1]"}
@@ -45,6 +47,7 @@ def create_app(
         openapi_url="/api/openapi.json",
         responses={"4XX": {"model": schema.Problem, "description": "A sentence says why."}},
     )
+    app.add_middleware(GZipMiddleware, minimum_size=2000, compresslevel=1)
     app.add_middleware(Guard, hosts=hosts)
     add_errors(app)
     add_routes(app, nets, Worker())
@@ -76,12 +79,13 @@ def tell_sizes(app: FastAPI, nets: Nets) -> None:
     forms = app.openapi()["components"]["schemas"]
     model = nets.capsnet.model
     image = schema.base64_form(prod(model.image_shape))
-    for query in ("WarpQuery", "SweepQuery"):
+    for query in ("LookQuery", "WarpQuery", "SweepQuery"):
         forms[query]["properties"]["image"] = image
+    for query in ("LookQuery", "DecodeQuery", "AnimationQuery"):
+        forms[query]["properties"]["net"]["maximum"] = len(nets.others)
     J, E = nets.capsnet.blank.v.shape[2:]
     forms["Capsule"]["properties"]["which"]["maximum"] = J - 1
     forms["Capsule"]["properties"]["v"].update(minItems=E, maxItems=E)
-    forms["ImageQuery"]["properties"]["image"] = image
     pair = schema.base64_form(prod(nets.overlap.model.image_shape))
     forms["PairQuery"]["properties"]["image"] = pair
 
@@ -107,6 +111,11 @@ def url_name(host: str) -> str:
     return LOCAL_NAMES.get(host, f"[{host}]" if ":" in host else host)
 
 
+def configured(app: FastAPI) -> uvicorn.Config:
+    """Return how the app is served: quietly, and to those who send whole requests."""
+    return uvicorn.Config(app, http=Patient, log_level="warning", server_header=False)
+
+
 def serve(
     weights: str | None = None,
     host: str = "127.0.0.1",
@@ -128,5 +137,4 @@ def serve(
         print(f"Warning: it listens on {host}, so everyone who can reach this machine can use it.")
     if open_browser:
         webbrowser.open(address)
-    config = uvicorn.Config(app, log_level="warning", server_header=False)
-    uvicorn.Server(config).run([listener])
+    uvicorn.Server(configured(app)).run([listener])

@@ -19,7 +19,7 @@ from capsnet.web.server import create_app
 
 STATES = {
     "tweak": "sample=2&which=2&tweak=0,0,0,0,0,0,-0.1",
-    "route": "mode=route&sample=2",
+    "route": "mode=route&sample=2&net=1",
     "overlap": "mode=overlap",
     "warp": "mode=warp&sample=2&warp=20,1,0,0,0,0,1,0",
     "morph": "mode=morph&sample=3&to=8",

@@ -41,6 +41,17 @@ def test_light_and_noise_change_nothing_that_matters():
     assert np.corrcoef(same.ravel(), plain.ravel())[0, 1] > 0.9
 
 
+@pytest.mark.parametrize(("paper", "darkest"), [(200, 0.4), (130, 0.3), (90, 0.5)])
+def test_grey_paper_in_slanting_light(paper, darkest):
+    light = np.linspace(1, darkest, 600) * np.linspace(1, 0.8, 400)[:, None]
+    noise = np.random.default_rng(3).normal(0, 3, (400, 600))
+    photo = find_ink(page(paper=paper, ink=0.3 * paper) * light + noise)
+    plain = find_ink(page())
+    assert abs(np.subtract(plain.shape, photo.shape)).max() <= 8
+    same = np.asarray(Image.fromarray(photo).resize(plain.shape[::-1]), float)
+    assert np.corrcoef(same.ravel(), plain.ravel())[0, 1] > 0.9
+
+
 def test_light_ink_on_dark_paper_is_the_same_ink():
     dark, light = find_ink(page()).astype(int), find_ink(280 - page()).astype(int)
     assert dark.shape == light.shape and abs(dark - light).max() <= 5

@@ -59,6 +59,18 @@ def test_analysis_is_the_models_own(client, runs, seven):
     assert answer["drawn"] == [int(output.lengths.argmax())]
 
 
+def test_votes_and_bias_add_up_to_s(seven):
+    client = TestClient(create_app(), base_url="http://127.0.0.1")  # the authors' has a bias
+    told = client.post("/api/votes", json={"image": seven}).json()
+    analysis = client.post("/api/analyse", json={"image": seven}).json()
+    votes, bias = floats(told["votes"]).view(-1, 10, 16), floats(told["bias"]).view(10, 16)
+    assert bias.abs().max() > 0.01
+    c = floats(analysis["b"]).view(4, -1, 10)[:3].softmax(-1)
+    s = torch.einsum("rij,ije->rje", c, votes) + bias
+    expected = torch.tensor(analysis["s_steps"])
+    torch.testing.assert_close(s.norm(dim=-1), expected, atol=1e-4, rtol=1e-4)
+
+
 def test_decode_draws_what_the_capsule_says(client, runs, seven):
     v = client.post("/api/analyse", json={"image": seven}).json()["v"][7]
     model, _ = find_model(runs["capsnet"])

@@ -1,6 +1,9 @@
 """What the columns and panels say and how they are touched, in a real browser."""
 
-from screen import both, drag, state_of
+from math import hypot
+
+import pytest
+from screen import both, drag, quiet, state_of
 
 from capsnet.web.samples import digit_samples
 from capsnet.web.schema import unpack_pixels
@@ -125,10 +128,10 @@ def test_a_tip_stays_in_a_low_window(visit):
     assert page.locator("#tip").bounding_box()["y"] >= 0
 
 
-def test_route_says_that_the_drawing_is_of_the_last_iteration(visit):
+def test_route_says_which_iteration_the_drawing_is_of(visit):
     page = visit("mode=route&sample=3&step=1")
     parts = [page.locator(part) for part in ("#vector .note", "#sub-reconstruction")]
-    assert all("after the last iteration" in part.inner_text() for part in parts)
+    assert all("after iteration 1" in part.inner_text() for part in parts)
     page.locator(".step").last.click()
     assert not any("iteration" in part.inner_text() for part in parts)
 
@@ -185,3 +188,57 @@ def test_a_morph_to_itself_says_that_nothing_changes(visit):
     page.get_by_text("Both ends are the same picture").wait_for()
     page.locator(".class-row").nth(8).click()
     page.get_by_text("Capsule “8” fades out").wait_for()
+
+
+def test_the_bar_of_a_tweaked_capsule_is_as_long_as_its_vector(visit):
+    page = visit("sample=3&which=3&tweak=0.25,-0.25,0.25,0.25,0.25")
+    page.wait_for_selector(".film-row")
+    tips = page.locator("#vector rect").evaluate_all("all => all.map((bar) => bar.dataset.tip)")
+    v = [float(tip.split()[-1]) for tip in tips]
+    bar = page.locator(".class-row.chosen .number").first
+    assert float(bar.inner_text()) == pytest.approx(hypot(*v), abs=0.006)
+    page.get_by_role("button", name="Reset").click()
+    assert float(bar.inner_text()) != pytest.approx(hypot(*v), abs=0.006)
+
+
+def test_the_knob_of_a_warp_can_be_taken_wherever_the_picture_is(visit):
+    page = visit("mode=warp&sample=3&warp=45,1.5,0,0,0,0,1,0")
+    page.wait_for_selector(".chart polyline")
+    knob = page.locator("#knob").bounding_box()
+    screen = page.locator("#column-input .screen").bounding_box()
+    assert screen["x"] <= knob["x"] <= screen["x"] + screen["width"] - knob["width"]
+    assert screen["y"] <= knob["y"] <= screen["y"] + screen["height"] - knob["height"]
+    x, y = knob["x"] + knob["width"] / 2, knob["y"] + knob["height"] / 2
+    drag(page, (x, y), (x - 60, y + 40))
+    rotate, scale = state_of(page)["warp"].split(",")[:2]
+    assert float(rotate) > 45 and float(scale) < 1.5
+
+
+def test_a_click_on_the_curves_of_a_warp_takes_that_place(visit):
+    page = visit("mode=warp&sample=3")
+    page.wait_for_selector(".chart .place")
+    place = page.locator(".chart .place").nth(14)
+    place.hover()
+    said = page.inner_text("#tip")
+    values = [float(part.split()[-1]) for part in said.partition(": ")[2].split(", ")]
+    assert said.startswith("rotate 30°") and len(values) == 2
+    place.click()
+    page.wait_for_function("() => document.querySelector('[aria-label=rotate]').value === '30'")
+    page.get_by_text("CapsNet says").first.wait_for()
+    quiet(page)
+    assert state_of(page)["warp"].startswith("30,")
+    row = page.locator(".class-row").nth(3)  # the class that the curves are of
+    shown = [float(x) for x in row.locator(".number").all_inner_texts()]
+    assert shown == pytest.approx(values, abs=0.011)
+
+
+def test_ribbons_say_how_much_they_carry(visit):
+    page = visit("mode=route&sample=3")
+    page.wait_for_selector("#flow path")
+    tips = {
+        part: page.locator(f"#flow {part}").evaluate_all("all => all.map((x) => x.dataset.tip)")
+        for part in ("path", "rect.type", "rect:not(.type)")
+    }
+    for part in tips.values():
+        shares = [float(tip.partition(": ")[2].split()[0]) for tip in part]
+        assert sum(shares) == pytest.approx(100, abs=0.051 * len(shares))

@@ -86,3 +86,30 @@ def test_the_pad_stays_where_it_is_while_drawing(visit, width):
     scribble(page, BAR)
     page.wait_for_selector("#seen:not([hidden])")
     assert page.locator("#input").bounding_box() == before
+
+
+def test_a_stroke_right_after_clear_does_not_wait_for_the_answer(visit):
+    page = visit("sample=3")
+    scribble(page, BAR)
+    held = []
+    page.route("**/api/analyse", lambda r: held.append(r))
+    page.get_by_role("button", name="Clear").click()
+    box = page.locator("#input").bounding_box()
+    x, y, side = box["x"], box["y"], box["width"]
+    drag(page, *((x + right * side, y + down * side) for right, down in DASH))
+    assert ink(page, 0.15, 0.4, 0.35, 0.6) and not ink(page, 0.45, 0.2, 0.55, 0.8)
+    while not held:
+        page.wait_for_timeout(20)
+    page.route("**/api/analyse", lambda r: r.continue_())
+    held.pop().continue_()
+    settled(page, "#input")
+    assert ink(page, 0.15, 0.4, 0.35, 0.6) and not ink(page, 0.45, 0.2, 0.55, 0.8)
+
+
+def test_a_dot_is_called_a_dot(visit):
+    page = visit("sample=3")
+    box = page.locator("#input").bounding_box()
+    page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.get_by_text("there is only a dot on the picture").wait_for()
+    scribble(page, BAR)
+    assert "a dot" not in page.inner_text("#column-classes")

@@ -67,6 +67,8 @@ def test_every_routing_is_told_as_it_is(routing, weights):
     torch.testing.assert_close(c, trace.c[:, 0], atol=1e-5, rtol=1e-4)
     agreement = torch.einsum("ije,rje->rij", trace.u_hat[0], trace.v[:, 0])
     torch.testing.assert_close(b.diff(dim=0), agreement, atol=1e-4, rtol=1e-3)
+    told = client.post("/api/votes", json={"image": sample["image"]})
+    assert told.status_code == (200 if routing == "dynamic" else 422)
     lengths = torch.tensor(answer["v_steps"])
     torch.testing.assert_close(lengths, trace.a[:, 0], atol=1e-5, rtol=1e-4)
 
@@ -84,6 +86,7 @@ def test_route_explains_no_other_routing_by_the_papers_lines(visit, serving, wei
         page = visit("mode=route&sample=3", where=where)
         assert page.locator(".panel-head h2").inner_text() == "EM routing, one iteration at a time"
         lines = page.locator(".formula").all_inner_texts()
+        assert page.locator(".agreement").is_hidden()
         assert len(lines) == 4 and not any("squash" in line for line in lines)
         assert "EM routing" in page.locator(".formulas .note").inner_text()
         side, _, start = model.field

@@ -184,3 +184,44 @@ def test_a_first_picture_that_does_not_come_can_be_asked_for_again(visit):
     again.click()
     page.wait_for_selector(".formula")
     assert winner(page) == "3"
+
+
+def test_without_a_server_the_sliders_stay_where_the_picture_is(visit):
+    page = visit("sample=3&which=3&tweak=0.2")
+    page.wait_for_selector(".film-row")
+    before = settled(page)
+    page.evaluate(STOP)
+    slider = page.get_by_label("Dimension 1", exact=True)
+    slider.fill("-0.2")
+    page.get_by_text("The server does not answer.").wait_for()
+    page.wait_for_function("() => document.querySelector('.film-row [type=range]').value === '0.2'")
+    assert settled(page) == before and state_of(page)["tweak"].startswith("0.2")
+    page.evaluate(GO_ON)
+    slider.fill("-0.2")
+    wait_for_change(page, before)
+    for mode, name in (("Warp", "rotate"), ("Overlap", "First digit, pixels right")):
+        page.get_by_role("tab", name=mode).click()
+        slider = page.get_by_label(name, exact=True)
+        slider.wait_for()
+        picture, place = settled(page, "#input"), slider.input_value()
+        page.evaluate(STOP)
+        slider.fill("5")
+        page.wait_for_function(
+            "([slider, place]) => slider.value === place", arg=[slider.element_handle(), place]
+        )
+        assert settled(page, "#input") == picture
+        page.evaluate(GO_ON)
+        slider.fill("5")
+        wait_for_change(page, picture, "#input")
+
+
+def test_test_images_are_asked_for_once(visit):
+    page = visit("mode=overlap&pair=1,2")
+    asked = []
+    page.on("request", lambda r: "page=" in r.url and asked.append(r.url.split("/")[-1]))
+    page.reload()
+    page.wait_for_selector(".class-row.second")
+    for name in ("Tweak", "Morph", "Tweak"):
+        page.get_by_role("tab", name=name).click()
+        page.wait_for_selector("#input-tools .sample")
+    assert sorted(asked) == ["digits?page=0", "samples?page=0"]

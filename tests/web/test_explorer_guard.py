@@ -25,6 +25,7 @@ GOOD = {"which": 0, "v": [0.0] * 16}
         ("decode", {"pictures": [[{**GOOD, "v": [float("nan")] * 16}]]}),
         ("decode", {"pictures": [[{**GOOD, "v": [float("inf")] * 16}]]}),
         ("decode", {"pictures": [[{**GOOD, "v": [1e30] * 16}]]}),
+        ("decode", {"pictures": [[GOOD]], "net": 1}),  # there are no others beside one's own
         ("warp", {"image": "", "warp": {}}),
         ("sweep", {"image": "", "warp": {}, "over": "colour"}),
     ],

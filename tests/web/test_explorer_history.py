@@ -148,3 +148,37 @@ def test_the_tour_ends_at_back_and_leaves_no_entries(visit):
     page.get_by_role("button", name="Tour").click()
     step(page, "back", "tweak")
     assert page.locator("#tour").count() == 0
+
+
+def test_a_change_right_before_reload_or_back_is_kept(visit):
+    page = visit("mode=warp&sample=3")
+    page.wait_for_selector(".chart polyline")
+    page.get_by_label("rotate").focus()
+    page.evaluate(
+        """() => {
+          const slider = document.activeElement;
+          for (const degrees of [10, 20, 30]) {
+            slider.value = degrees;
+            slider.dispatchEvent(new Event("input"));
+          }
+          slider.dispatchEvent(new Event("pointerup", { bubbles: true }));
+          location.reload();
+        }"""
+    )
+    page.wait_for_function("() => document.querySelector('[aria-label=rotate]')?.value === '30'")
+    tab(page, "Route")
+    page.locator("#primary").focus()
+    capsule = page.evaluate(
+        """async () => {
+          for (let n = 0; n < 3; n++)
+            for (const name of ["keydown", "keyup"])
+              document.activeElement.dispatchEvent(
+                new KeyboardEvent(name, { key: "PageDown", bubbles: true, cancelable: true }));
+          const capsule = new URLSearchParams(location.hash.slice(1)).get("capsule");
+          history.back();
+          return capsule;
+        }"""
+    )
+    page.wait_for_selector(PANELS["warp"])
+    step(page, "forward", "route")
+    assert state_of(page)["capsule"] == capsule

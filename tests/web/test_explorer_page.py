@@ -182,6 +182,8 @@ def test_warp_bends_and_compares(visit):
     page.get_by_label("rotate").fill("60")
     wait_for_change(page, before, "#input")
     assert page.locator(".bar.cnn").first.is_visible()
+    assert "The CNN is cnn_small, trained on digits" in page.inner_text(".verdict")
+    assert "cnn_small" in page.inner_text(".chart figcaption")
     turned, curve = (
         drawing(page, "#input"),
         page.locator("polyline.capsnet").get_attribute("points"),
@@ -252,6 +254,29 @@ def test_tabs_by_keyboard(visit):
         page.keyboard.press("ArrowRight")
         assert page.get_by_role("tab", selected=True).inner_text().lower() == mode
         assert state_of(page)["mode"] == mode
+    for key, mode in (("Home", "tweak"), ("End", "morph"), ("ArrowRight", "tweak")):
+        page.keyboard.press(key)
+        assert page.evaluate("document.activeElement.id") == f"tab-{mode}"
+
+
+SHIFTS = """new PerformanceObserver((list) => {
+  for (const shift of list.getEntries()) {
+    if (!shift.hadRecentInput) window.shifted = (window.shifted ?? 0) + shift.value;
+  }
+}).observe({ type: "layout-shift", buffered: true });"""
+
+
+@pytest.mark.parametrize("width", [1600, 1280, 360])
+def test_nothing_jumps_on_the_first_visit(visit, width):
+    page = visit("", width, toured=False)
+    page.add_init_script(SHIFTS)
+    for mode in MODES:
+        page.evaluate(f"location.hash = 'mode={mode}'")
+        page.reload()
+        page.wait_for_selector("body[data-ready]")
+        quiet(page)
+        assert page.locator("#welcome").is_visible()
+        assert page.evaluate("window.shifted ?? 0") < 0.1, mode
 
 
 def test_numbers_have_tooltips(visit):
@@ -274,6 +299,10 @@ def test_nonsense_in_the_address_is_no_error(visit):
 def test_a_missing_decoder_is_explained(visit, runs, serving):
     with serving(create_app(runs["plain"])) as where:
         page = visit("", where=where)
+        assert page.get_by_role("tab").all_inner_texts()[0] == "Route"
+        assert page.get_by_role("tab", selected=True).inner_text() == "Route"
+        assert not page.locator("#reconstruction").is_visible()
+        page.get_by_role("tab", name="Tweak").click()
         assert "without a decoder" in page.inner_text("#note-reconstruction")
         page.locator("#panel").get_by_text("nothing to draw with").wait_for()
         assert page.locator("#panel button").count() == 0
@@ -290,6 +319,9 @@ def test_colour_pictures_of_ones_own(visit, colour_run, serving):
             page = visit(f"mode={mode}", where=where)
             assert page.locator(".class-row").count() in (2, 10)
             quiet(page)
+            said = page.inner_text("main")
+            assert ("digit" in said) == (mode == "overlap")
+            assert ("Here capsnet_multimnist answers" in said) == (mode == "overlap")
             page.close()
 
 

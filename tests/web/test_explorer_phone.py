@@ -53,3 +53,11 @@ def test_a_tap_on_a_slider_draws_its_curves(visit):
     page.get_by_text("while “rotate” changes").wait_for()
     page.get_by_label("thicken").tap()  # in its middle, where it already is
     page.get_by_text("while “thicken” changes").wait_for()
+
+
+def test_tweak_is_no_endless_page(visit):
+    page = visit("sample=3", width=360, touch=True)
+    quiet(page)
+    assert page.evaluate("document.documentElement.scrollHeight") < 2600
+    input_, drawn = (page.locator(part).bounding_box() for part in ("#input", "#reconstruction"))
+    assert abs(input_["y"] - drawn["y"]) < 30  # side by side

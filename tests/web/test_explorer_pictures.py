@@ -3,6 +3,8 @@
 import base64
 import io
 import os
+import struct
+from zlib import crc32
 
 import numpy as np
 import torch
@@ -17,6 +19,13 @@ def png(size=(40, 40), colour=255):
     image.paste(colour, (size[0] // 3, size[1] // 3, size[0] // 2, size[1] * 2 // 3))
     image.save(file, "PNG")
     return file.getvalue()
+
+
+def header(side):
+    """The beginning of a PNG that says how large it is, and has no more."""
+    size = struct.pack(">4sII5B", b"IHDR", side, side, 8, 0, 0, 0, 0)
+    head = struct.pack(">I", 13) + size + struct.pack(">I", crc32(size))
+    return b"\x89PNG\r\n\x1a\n" + head + struct.pack(">I4s", 9, b"IDAT")
 
 
 def pixels(text):
@@ -44,6 +53,7 @@ def test_bad_pictures_are_refused(client):
         answer = send(body)
         assert answer.status_code == 422 and answer.json()["detail"].endswith(".")
     assert "pixels" in send(bomb).json()["detail"]
+    assert "too large" in send(header(30_000)).json()["detail"]
     blank = send(png(colour=0) + b"")
     assert blank.status_code == 200
     answer = client.post(

@@ -1,15 +1,25 @@
 """Where the explorer listens, and that it answers without waiting."""
 
+import os
+import signal
 import socket
 import statistics
+import subprocess
+import sys
+import threading
 import time
+from contextlib import suppress
 
 import httpx2
 import pytest
 import torch
+import uvicorn
 
 from capsnet.errors import UserError
-from capsnet.web import server
+from capsnet.web import patience, server
+
+HALF_HEAD = b"POST /api/analyse HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+HALF_BODY = HALF_HEAD + b"Content-Type: application/json\r\nContent-Length: 99\r\n\r\n{"
 
 
 def test_answers_on_one_connection_do_not_wait_for_each_other(address):
@@ -45,3 +55,68 @@ def test_address_that_a_browser_can_open():
     assert {host: server.url_name(host) for host in names} == names
     assert server.url_name("fe80::2") == "[fe80::2]"
     assert server.url_name("10.0.0.7") == "10.0.0.7"
+
+
+def half_sent(port):
+    """Connections that stop in the middle of a request, or before it."""
+    for part in (b"", HALF_HEAD, HALF_BODY):
+        connection = socket.create_connection(("127.0.0.1", port), timeout=60)
+        connection.sendall(part)
+        yield connection
+
+
+def test_who_does_not_send_a_whole_request_is_not_waited_for(app, monkeypatch):
+    monkeypatch.setattr(patience, "PATIENCE", 0.3)
+    listener = server.listen("127.0.0.1", 0)
+    running = uvicorn.Server(server.configured(app))
+    thread = threading.Thread(target=running.run, args=([listener],), daemon=True)
+    thread.start()
+    where = listener.getsockname()[1]
+    with httpx2.Client(base_url=f"http://127.0.0.1:{where}") as visitor:
+        assert visitor.get("/api/info").status_code == 200
+        for connection in half_sent(where):
+            with connection, suppress(ConnectionResetError):
+                assert connection.recv(1) == b""
+        assert visitor.get("/api/info").status_code == 200
+    running.should_exit = True
+    thread.join()
+
+
+def test_ctrl_c_ends_at_once_whatever_is_half_sent(runs):
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    words = ["explore", "--weights", runs["plain"], "--port", str(port)]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "capsnet", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )
+    assert "The explorer is at" in process.stdout.readline()
+    while not answers(port):
+        assert process.poll() is None
+    held = list(half_sent(port))
+    process.send_signal(signal.SIGINT)
+    rest, _ = process.communicate(timeout=60)
+    for connection in held:
+        connection.close()
+    assert rest == "capsnet: stopped.\n" and process.returncode == 130
+
+
+def answers(port):
+    try:
+        return httpx2.head(f"http://127.0.0.1:{port}/").status_code == 200
+    except httpx2.ConnectError:
+        return False
+
+
+def test_large_answers_are_compressed(address, seven):
+    with httpx2.Client(base_url=address) as visitor:
+        answer = visitor.post("/api/analyse", json={"image": seven})
+        assert answer.headers["content-encoding"] == "gzip"
+        plain = visitor.post(
+            "/api/analyse", json={"image": seven}, headers={"accept-encoding": "identity"}
+        )
+        assert plain.json() == answer.json()
+        assert visitor.head("/").status_code == 200

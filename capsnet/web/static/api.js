@@ -41,8 +41,10 @@ export const postForBlob = async (path, body) =>
 /**
  * Draw capsules: [[{ which, v }, …], …] -> bytes [N, C, H, W].
  * @param {Capsule[][]} pictures
+ * @param {{ net?: number }} by the main network where nothing is said
  */
-export const decode = async (pictures) => new Uint8Array(await ask("decode", { pictures }));
+export const decode = async (pictures, by = {}) =>
+  new Uint8Array(await ask("decode", { pictures, ...by }));
 
 /**
  * Bring a picture file to the model's size; returns its bytes.

@@ -11,13 +11,14 @@ import * as morph from "./morph.js";
 import * as overlap from "./overlap.js";
 import * as route from "./route.js";
 import { scene } from "./scene.js";
-import { link, linkHoldsAll, push, set, startState, state } from "./state.js";
+import { link, linkHoldsAll, push, set, startState, state, usually } from "./state.js";
 import { startTour } from "./tour.js";
 import * as tweak from "./tweak.js";
 import * as warp from "./warp.js";
 
 /** @type {Record<string, Mode>} */
 const MODES = { tweak, route, overlap, warp, morph };
+const NEED_DECODER = ["tweak", "morph"];
 let leave = /** @type {AbortController | null} */ (null); // ends the mode that is shown
 
 /** Choose a mode; the Back button leads to the one before. @param {string} mode */
@@ -30,7 +31,7 @@ function choose(mode) {
 
 /** Show the mode: its panel below the columns, listening until the next one is chosen. */
 async function show() {
-  if (!Object.hasOwn(MODES, state.mode)) set({ mode: "tweak" });
+  if (!Object.hasOwn(MODES, state.mode)) set({ mode: usually("mode") });
   const { mode } = state;
   leave?.abort();
   leave = new AbortController();
@@ -40,7 +41,7 @@ async function show() {
   scene.rivals = [];
   scene.drawsItself = false;
   byId("reconstruction-extra").replaceChildren();
-  byId("handles").hidden = true;
+  byId("handles").hidden = byId("knob").hidden = true;
   for (const tab of byId("tabs").querySelectorAll("button")) {
     const selected = tab.id === `tab-${mode}`;
     tab.setAttribute("aria-selected", String(selected));
@@ -51,10 +52,11 @@ async function show() {
   document.title = `${MODES[mode].title} – Capsule explorer`;
   const { signal } = leave;
   if (!isTaken()) await takeLinked();
-  else if (!scene.plain || scene.next) await scene.again();
+  else if (!scene.plain || scene.next || scene.card !== scene.main) await scene.again();
   if (signal.aborted) return;
-  if (scene.plain && isTaken()) start(mode, signal);
+  if (scene.plain && isTaken()) await start(mode, signal);
   else offerAgain();
+  document.body.dataset.shown = "yes"; // before, it would only jump about
 }
 
 /** Instead of a panel: without an answer the mode would work on what the last one left behind. */
@@ -71,12 +73,20 @@ function offerAgain() {
 
 /** @param {string} mode @param {AbortSignal} signal */
 function start(mode, signal) {
-  MODES[mode].enter(byId("panel"), signal);
+  const drawn = MODES[mode].enter(byId("panel"), signal);
   scene.emit("choice");
+  return drawn;
+}
+
+/** The modes in the order of their tabs; those that this network can do nothing for are last. */
+function modesInOrder() {
+  const names = Object.keys(MODES);
+  if (scene.info?.capsnet.has_decoder ?? true) return names;
+  return [...names.filter((name) => !NEED_DECODER.includes(name)), ...NEED_DECODER];
 }
 
 function buildTabs() {
-  const names = Object.keys(MODES);
+  const names = modesInOrder();
   byId("tabs").replaceChildren(
     ...names.map((name) =>
       h(
@@ -92,13 +102,18 @@ function buildTabs() {
       ),
     ),
   );
-  byId("tabs").addEventListener("keydown", (event) => {
-    const move = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-    if (!move || event.altKey || event.ctrlKey || event.metaKey) return; // Alt and ← is Back
-    const next = names[(names.indexOf(state.mode) + move + names.length) % names.length];
-    choose(next);
-    byId(`tab-${next}`).focus();
-  });
+}
+
+/** @param {KeyboardEvent} event */
+function turnTabs(event) {
+  const names = modesInOrder();
+  const here = names.indexOf(state.mode);
+  const next = { ArrowRight: here + 1, ArrowLeft: here - 1, Home: 0, End: -1 }[event.key];
+  if (next === undefined || event.altKey || event.ctrlKey || event.metaKey) return; // Alt ← is Back
+  event.preventDefault();
+  const name = names[(next + names.length) % names.length];
+  choose(name);
+  byId(`tab-${name}`).focus();
 }
 
 function startTheme() {
@@ -144,6 +159,7 @@ async function main() {
   startTheme();
   startTips();
   buildTabs();
+  byId("tabs").addEventListener("keydown", turnTabs);
   addEventListener("unhandledrejection", (event) => sayError(event.reason));
   try {
     scene.info = await get("info");
@@ -151,7 +167,9 @@ async function main() {
     return sayError(error);
   }
   scene.card = scene.info.capsnet;
-  startState(scene.info.limits);
+  byId("column-reconstruction").classList.toggle("empty", !scene.card.has_decoder);
+  if (!scene.card.has_decoder) buildTabs();
+  startState(scene.info.limits, modesInOrder()[0]);
   byId("link-button").addEventListener("click", copyLink);
   scene.addEventListener("analysis", describeModel);
   startColumns();

@@ -7,14 +7,16 @@ import { h, minus, number, svg } from "./dom.js";
 const [WIDTH, HEIGHT] = [100, 42];
 
 /**
- * Curves over xs, with a mark at the present x; `name` is what x is.
+ * Curves over xs, with a mark at the present x; `name` is what x is. To point at a place tells its
+ * values, a click takes its x.
  * @param {number[]} xs
  * @param {Curve[]} curves
  * @param {number} present
  * @param {string} name
  * @param {string} unit
+ * @param {(x: number) => void} onPick
  */
-export function drawChart(xs, curves, present, name, unit) {
+export function drawChart(xs, curves, present, name, unit, onPick) {
   const [low, high] = [xs[0], xs[xs.length - 1]];
   /** @param {number} x */
   const left = (x) => ((x - low) / (high - low)) * WIDTH;
@@ -31,6 +33,20 @@ export function drawChart(xs, curves, present, name, unit) {
     svg("line", { class: "grid", x1: 0, x2: WIDTH, y1: top(y), y2: top(y) }),
   );
   const mark = svg("line", { class: "mark", x1: place, x2: place, y1: 0, y2: HEIGHT });
+  const step = WIDTH / (xs.length - 1);
+  /** @param {number} x */
+  const written = (x) => `${minus(Number(x.toFixed(2)))}${unit}`;
+  const places = xs.map((x, n) =>
+    svg("rect", {
+      class: "place",
+      x: left(x) - step / 2,
+      width: step,
+      y: 0,
+      height: HEIGHT,
+      "data-tip": `${name} ${written(x)}: ${curves.map((curve) => `${curve.label} ${curve.values[n].toFixed(2)}`).join(", ")}`,
+      onclick: () => onPick(x),
+    }),
+  );
   const label = curves
     .map(
       ({ label: who, values }) =>
@@ -39,7 +55,7 @@ export function drawChart(xs, curves, present, name, unit) {
     .join("; ");
   const legend = curves.map(({ label: who, style }) => h("span", { class: style }, who));
   const across = [low, (low + high) / 2, high].map((x) =>
-    number(`${minus(Number(x.toFixed(2)))}${unit}`, `Value of “${name}” here`),
+    number(written(x), `Value of “${name}” here`),
   );
   const up = [1, 0.5, 0].map((y) =>
     number(`${y}`, "Confidence: from 0, surely not there, to 1, surely there"),
@@ -62,6 +78,7 @@ export function drawChart(xs, curves, present, name, unit) {
         grid,
         mark,
         lines,
+        places,
       ),
     ),
     h("div", { class: "axis-x" }, across),

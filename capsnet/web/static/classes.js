@@ -53,7 +53,7 @@ const part = (element, selector) => /** @type {HTMLElement} */ (element.querySel
 
 /** Draw the lengths of the iteration looked at. */
 export function drawClasses() {
-  const lengths = scene.analysis.v_steps[scene.step];
+  const lengths = scene.lengths;
   const rows = byId("classes").children;
   for (const [j, row] of [...rows].entries()) {
     const rival = scene.rivals.indexOf(j);

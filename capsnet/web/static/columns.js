@@ -1,5 +1,7 @@
 // The columns from the primary capsules to the reconstruction, drawn anew for every answer.
 
+/** @import { Routed } from "./types.js" */
+
 import { decode, latest } from "./api.js";
 import { buildClasses, drawClasses } from "./classes.js";
 import { byId, number, refill } from "./dom.js";
@@ -12,12 +14,15 @@ import {
   refreshMiniatures,
 } from "./draw.js";
 import { drawFlow } from "./flow.js";
+import { isDot } from "./ink.js";
 import { scene } from "./scene.js";
-import { state } from "./state.js";
+import { set, state } from "./state.js";
 
 const primary = new CapsuleMap(byId("primary"));
 let held = -1; // the capsule that was clicked, so that the mouse leaves it alone
-let decoding = false; // whether what is shown comes from the decoder, and not with the analysis
+// What the reconstruction is of; null while a mode draws it itself.
+let painted = /** @type {Painted | null} */ (null);
+/** @typedef {{ analysis: Routed, which: number, tweak: number[], v: number[] }} Painted */
 
 /** Draw the columns whenever something changes. */
 export function startColumns() {
@@ -25,13 +30,11 @@ export function startColumns() {
   held = linked();
   pointed.addEventListener("pointermove", (event) => {
     const capsule = primary.at(event);
-    if (!isHeld() && capsule >= 0 && capsule !== state.capsule) scene.look(capsule);
+    if (capsule >= 0) pointAt(capsule, false);
   });
   pointed.addEventListener("pointerdown", (event) => {
     const capsule = primary.at(event);
-    if (event.button || capsule < 0) return;
-    held = isHeld() && capsule === held ? -1 : capsule;
-    scene.look(capsule);
+    if (!event.button && capsule >= 0) pointAt(capsule, true);
   });
   pointed.addEventListener("keydown", moveCursor);
   for (const name of ["pointerleave", "blur"]) pointed.addEventListener(name, lookAway);
@@ -55,6 +58,16 @@ function linked() {
 }
 
 const isHeld = () => held >= 0 && held === state.capsule;
+
+/**
+ * Look at the capsule that is pointed at, unless another is held; a press holds it or lets it go.
+ * @param {number} capsule
+ * @param {boolean} pressed
+ */
+export function pointAt(capsule, pressed) {
+  if (pressed) held = isHeld() && capsule === held ? -1 : capsule;
+  if (pressed || (!isHeld() && capsule !== state.capsule)) scene.look(capsule);
+}
 
 /** Take the mark away again, unless it is held or the panel of Route speaks of that capsule. */
 function lookAway() {
@@ -86,7 +99,7 @@ function describe() {
     byId("sub-routing"),
     "iteration ",
     number(
-      `${scene.step + 1} of ${card.num_iters}`,
+      `${scene.step + 1} of ${scene.numIters}`,
       "Procedure 1 of the paper is repeated this often",
     ),
   );
@@ -101,9 +114,9 @@ function describe() {
           card.tells_numbers ? `; it says ${scene.analysis.said}` : "; length = “it is there”",
         ]),
   );
-  const doubt = byId("doubt");
-  doubt.hidden = !scene.analysis.doubts.length;
-  doubt.textContent = `Not to be trusted: ${scene.analysis.doubts.join("; ")}.`;
+  const doubts = allDoubts();
+  byId("doubt").hidden = !doubts.length;
+  byId("doubt").textContent = `Not to be trusted: ${doubts.join("; ")}.`;
   const name = card.classes[scene.which];
   if (!scene.drawsItself) {
     byId("sub-reconstruction").textContent = card.has_decoder
@@ -114,6 +127,13 @@ function describe() {
   byId("note-routing").textContent = scene.rivals.length
     ? "Left: types of primary capsule. Right: where their votes go; the two longest in colour."
     : `Left: types of primary capsule. Right: where their votes go; “${name}” in orange.`;
+}
+
+/** Why the answer is not to be trusted: what the network's side says, and what the picture shows. */
+function allDoubts() {
+  const { analysis, card } = scene;
+  const dot = card.reads_digits && isDot(analysis.image, card.image_shape);
+  return dot ? ["there is only a dot on the picture", ...analysis.doubts] : analysis.doubts;
 }
 
 const LENGTHS = "One tile for each type, one square for each position; brightness = length.";
@@ -227,22 +247,46 @@ export function drawReconstruction() {
       "This model was trained without a decoder, so its capsules cannot draw. Train one with a decoder to see pictures.";
     return;
   }
-  if (scene.drawsItself) return;
-  const shown = analysis.drawn.indexOf(which);
-  decoding = shown < 0 || scene.tweak.some((x) => x);
-  if (!decoding) {
-    const size = analysis.image.length;
-    showPicture(analysis.pictures.subarray(shown * size, (shown + 1) * size));
-  } else {
-    drawPose(which, scene.pose);
+  if (scene.drawsItself) {
+    painted = null;
+    return;
   }
+  const shown = analysis.drawn.indexOf(which);
+  const wanted = { analysis, which, tweak: [...scene.tweak], v: scene.pose };
+  const size = analysis.image.length;
+  const came = analysis.pictures.subarray(shown * size, (shown + 1) * size); // with the analysis
+  const isPlain = !scene.tweak.some((x) => x) && (!analysis.trace || !scene.when);
+  if (shown >= 0 && came.length && isPlain) {
+    showPicture(came);
+    painted = wanted;
+  } else if (!isWanted(painted)) drawPose(wanted);
 }
 
-/** @type {(which: number, v: number[]) => Promise<void>} */
-const drawPose = latest(async (which, v) => {
-  const bytes = await decode([[{ which, v }]]);
-  if (decoding) showPicture(bytes);
+/** Whether a picture is of what is chosen now. @param {Painted | null} picture */
+const isWanted = (picture) =>
+  picture?.analysis === scene.analysis &&
+  picture.which === scene.which &&
+  picture.v.join() === scene.pose.join();
+
+/** @type {(picture: Painted) => Promise<void>} */
+const drawPose = latest(async (picture) => {
+  try {
+    const bytes = await decode([[{ which: picture.which, v: picture.v }]], scene.by);
+    if (!isWanted(picture)) return;
+    showPicture(bytes);
+    painted = picture;
+  } catch (error) {
+    if (isWanted(picture)) goBack();
+    throw error;
+  }
 });
+
+/** Choose again what is on the screen: nothing else could be drawn. */
+function goBack() {
+  const same = painted?.analysis === scene.analysis ? painted : null;
+  set({ which: same?.which ?? -1, tweak: same?.tweak ?? [] });
+  scene.emit("choice");
+}
 
 /** @param {Uint8Array} bytes */
 function showPicture(bytes) {

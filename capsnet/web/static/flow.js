@@ -38,11 +38,26 @@ function flows() {
   return sums;
 }
 
-/** @typedef {{ j: number, width: number, d: string }} Ribbon */
+/** @typedef {{ j: number, width: number, d: string, tip: string }} Ribbon */
+
+const LETTER = 3.4; // units that a letter is wide
+const MOST_LETTERS = 12;
+const MOST_NAMES = 20;
+
+/** The name of a class as it is written beside its ribbons. @param {string} name */
+const short = (name) => (name.length > MOST_LETTERS ? `${name.slice(0, MOST_LETTERS - 1)}…` : name);
+
+/** Where the ribbons end: the names of the classes are right of it. */
+function rightEnd() {
+  const { classes } = scene.card;
+  if (classes.length > MOST_NAMES) return 97;
+  return 95 - LETTER * Math.max(3, ...classes.map((name) => short(name).length));
+}
 
 /** @param {Float32Array} sums */
 function ribbons(sums) {
   const { J } = scene.analysis;
+  const end = rightEnd();
   const types = sums.length / J;
   const total = sums.reduce((sum, x) => sum + x, 0) || 1;
   const [leftGap, rightGap] = [20 / types, 30 / J];
@@ -59,6 +74,9 @@ function ribbons(sums) {
     right.push(y);
     y += sum * rightUnit + rightGap;
   }
+  const names = scene.card.classes;
+  /** @param {number} sum */
+  const share = (sum) => `${((100 * sum) / total).toFixed(1)} % of all that is sent`;
   const middles = right.map((top, j) => top + (inflow[j] * rightUnit) / 2);
   const blocks = [];
   /** @type {Ribbon[]} */
@@ -72,53 +90,64 @@ function ribbons(sums) {
       votes.push({
         j,
         width: flow * unit,
-        d: `M4 ${a.toFixed(2)}C45 ${a.toFixed(2)} 45 ${b.toFixed(2)} 84 ${b.toFixed(2)}`,
+        tip: `From type ${k + 1} to “${names[j]}”: ${share(flow)}`,
+        d: `M4 ${a.toFixed(2)}C${end / 2} ${a.toFixed(2)} ${end / 2} ${b.toFixed(2)} ${end} ${b.toFixed(2)}`,
       });
       y += flow * unit;
       right[j] += flow * rightUnit;
     }
-    blocks.push(svg("rect", { x: 0, y: top, width: 3, height: y - top, class: "type" }));
+    const tip = `All capsules of type ${k + 1}: ${share((y - top) / unit)}`;
+    blocks.push(
+      svg("rect", { x: 0, y: top, width: 3, height: y - top, class: "type", "data-tip": tip }),
+    );
     y += leftGap;
   }
   const heights = inflow.map((sum) => sum * rightUnit);
-  byId("flow").replaceChildren(...lines(votes), ...blocks, ...ends(heights, middles));
+  const tips = inflow.map((sum, j) => `To “${names[j]}”: ${share(sum)}`);
+  byId("flow").replaceChildren(...lines(votes), ...blocks, ...ends(heights, middles, tips, end));
   byId("flow").setAttribute(
     "aria-label",
     `Votes of all primary capsules, shared out to ${J} classes`,
   );
-  drawNames(middles);
+  drawNames(middles, end + 5);
 }
 
 /** The ribbons of the chosen class lie over all others. @param {Ribbon[]} votes */
 const lines = (votes) =>
   votes
     .sort((a, b) => Number(a.j === scene.which) - Number(b.j === scene.which))
-    .map(({ j, width, d }) =>
-      svg("path", { d, "stroke-width": Math.max(0.1, width).toFixed(2), class: colour(j) }),
+    .map(({ j, width, d, tip }) =>
+      svg("path", {
+        d,
+        "stroke-width": Math.max(0.1, width).toFixed(2),
+        class: colour(j),
+        "data-tip": tip,
+      }),
     );
 
-/** @type {(heights: number[], middles: number[]) => SVGRectElement[]} */
-const ends = (heights, middles) =>
+/** @type {(heights: number[], middles: number[], tips: string[], x: number) => SVGRectElement[]} */
+const ends = (heights, middles, tips, x) =>
   middles.map((middle, j) =>
     svg("rect", {
-      x: 84,
+      x,
       width: 3,
       y: middle - heights[j] / 2,
       height: Math.max(0.4, heights[j]),
       class: colour(j),
+      "data-tip": tips[j],
     }),
   );
 
-/** @param {number[]} middles */
-function drawNames(middles) {
+/** @param {number[]} middles @param {number} x */
+function drawNames(middles, x) {
   const { card } = scene;
-  if (card.classes.length > 20) return;
+  if (card.classes.length > MOST_NAMES) return;
   byId("flow").append(
     ...middles.map((middle, j) =>
       svg(
         "text",
-        { x: 89, y: middle, class: colour(j), "data-tip": card.classes[j] },
-        card.classes[j].slice(0, 3),
+        { x, y: middle, class: colour(j), "data-tip": card.classes[j] },
+        short(card.classes[j]),
       ),
     ),
   );

@@ -2,16 +2,18 @@
 
 /** @import { Kind, Sample, Source } from "./types.js" */
 
-import { get, latest, readPicture, toBytes } from "./api.js";
+import { latest, readPicture, toBytes } from "./api.js";
 import { byId, h, say } from "./dom.js";
 import { paint, penOf } from "./draw.js";
 import { mistakesList } from "./mistakes.js";
+import { samplesOf } from "./samples.js";
 import { scene } from "./scene.js";
 import { linkHoldsAll, packImage, state, unpackImage } from "./state.js";
 
 const PAD = 280; // side of the canvas that is drawn on, in its own pixels
 const PEN = 22;
 const MAX_FILE = 30; // MB
+const MOST_SHOWN = 20; // test images at once
 
 const pad = document.createElement("canvas"); // what was drawn; no width while nothing is
 pad.width = 0;
@@ -34,8 +36,9 @@ export function startInput() {
   addEventListener("drop", (event) => {
     keepPage(event);
     const file = event.dataTransfer?.files[0];
-    const onInput = event.target instanceof Node && byId("column-input").contains(event.target);
-    if (file && takesPictures() && onInput) open(file);
+    if (file && takesPictures()) open(file);
+    else if (file)
+      say("Overlap lays test digits over each other: drop your picture in another mode.");
   });
   addEventListener("popstate", () => {
     scene.next = null;
@@ -57,7 +60,7 @@ export const takeLinked = latest(async () => {
   const size = shape.reduce((product, side) => product * side);
   const choice = choices;
   page = Math.floor(state.sample / classes.length);
-  const samples = await get(`samples?page=${page}`);
+  const samples = await samplesOf("samples", page);
   if (choice !== choices || isTaken()) return scene.again(); // something else was chosen since
   const own = state.image && (linkHoldsAll() ? unpackImage(state.image, size) : large);
   const chosen = samples.find((sample) => sample.number === state.sample) ?? samples[0];
@@ -87,7 +90,7 @@ function keepPage(event) {
 export async function showInputTools(canDraw) {
   byId("input").classList.toggle("drawable", canDraw);
   if (!canDraw || !pad.width) endDrawing();
-  const shelf = h("div", { class: "shelf", role: "group", "aria-label": "Test images" });
+  const shelf = emptyShelf("Test images");
   /** @type {HTMLInputElement} */
   const file = h("input", {
     type: "file",
@@ -142,12 +145,20 @@ function paperChoice() {
 
 /** Show one page of test images in a shelf. @param {HTMLElement} shelf @param {number} number */
 async function fill(shelf, number) {
-  const samples = await get(`samples?page=${number}`);
+  const samples = await samplesOf("samples", number);
   page = number;
   shelf.replaceChildren(
     ...samples.map((sample) => sampleButton(sample, scene.info.capsnet, takeSample)),
   );
   press(shelf, state.image ? -1 : state.sample);
+}
+
+/** A shelf as high as it will be once its test images are there. @param {string} label */
+export function emptyShelf(label) {
+  const shelf = h("div", { class: "shelf", role: "group", "aria-label": label });
+  const count = Math.min(MOST_SHOWN, scene.info.capsnet.classes.length);
+  shelf.style.setProperty("--rows", String(Math.ceil(count / 5)));
+  return shelf;
 }
 
 /** Mark the test image of a shelf that is taken. @param {Element} shelf @param {number} number */
@@ -246,13 +257,17 @@ function startStroke(event) {
   stroke(event);
 }
 
-/** Begin a drawing: on the visitor's own picture where there is one, else on an empty pad. */
+/**
+ * Begin a drawing: on the visitor's own picture where there is one, else on an empty pad. What was
+ * chosen counts from the start, though the network has not answered yet.
+ */
 function startPad() {
   pad.width = pad.height = PAD;
   const pen = penOf(pad);
-  if (state.image) {
+  const { image, patch } = scene.next ?? { image: scene.image, patch: state };
+  if (patch.image ?? state.image) {
     const own = document.createElement("canvas");
-    paint(own, scene.image, scene.info.capsnet.image_shape);
+    paint(own, image, scene.info.capsnet.image_shape);
     pen.drawImage(own, 0, 0, PAD, PAD);
   } else pen.fillRect(0, 0, PAD, PAD);
   Object.assign(pen, { lineWidth: PEN, lineCap: "round", lineJoin: "round", strokeStyle: "#fff" });
@@ -314,7 +329,7 @@ async function open(file) {
   try {
     bitmap = await createImageBitmap(file);
   } catch {
-    return say("This file is not a picture the browser can read; choose another.", true);
+    return say("This file is not a picture, or too large for this browser; choose another.", true);
   }
   if (choice !== choices || !takesPictures()) return;
   endDrawing();

@@ -1,7 +1,7 @@
 // The maps of Route: the couplings to the chosen class in every iteration, and what their colours mean.
 
 import { h, innerNumber, minus, number, refill } from "./dom.js";
-import { almostAll, CapsuleMap, shareColours, shareScale } from "./draw.js";
+import { almostAll, CapsuleMap, paint, shareColours, shareScale } from "./draw.js";
 import { scene } from "./scene.js";
 
 const LEAST = 1e-6; // a coupling that is told from none
@@ -10,7 +10,7 @@ const SPREAD = "capsnet explore --weights capsnet_small";
 /** The primary capsule that votes most for the chosen class, where the eye should start. */
 export function strongest() {
   const { votes, I, J } = scene.analysis;
-  const c = scene.analysis.couplings[scene.card.num_iters - 1];
+  const c = scene.analysis.couplings[scene.numIters - 1];
   let best = 0;
   /** @param {number} i */
   const sent = (i) => c[i * J + scene.which] * votes[i * J + scene.which];
@@ -36,11 +36,13 @@ function range() {
 }
 
 /**
- * One map of the couplings for each iteration, all on the same scale.
+ * One map of the couplings for each iteration, all on the same scale, and what v draws after it.
  * @param {HTMLElement} steps
  * @param {(step: number) => void} go
+ * @param {Uint8Array | null} drawings
+ * @param {number[] | null} agreed
  */
-export function drawSteps(steps, go) {
+export function drawSteps(steps, go, drawings, agreed) {
   const { I, J, v_steps: lengths } = scene.analysis;
   const { which, card } = scene;
   const name = card.classes[which];
@@ -51,6 +53,8 @@ export function drawSteps(steps, go) {
     ...to.map((values, t) => {
       const canvas = h("canvas", { "aria-hidden": "true" });
       new CapsuleMap(canvas).paint(values, card.grid, shareScale(even, factor));
+      const drawing = h("canvas", { class: "drawing", "aria-hidden": "true" });
+      if (drawings) paint(drawing, drawings, card.image_shape, t);
       const spread = [...values].sort((a, b) => b - a);
       const share =
         spread.slice(0, Math.ceil(I / 10)).reduce((sum, x) => sum + x, 0) / Math.ceil(I / 10);
@@ -65,6 +69,7 @@ export function drawSteps(steps, go) {
         },
         h("strong", {}, innerNumber(`k = ${t + 1}`, `Iteration ${t + 1} of the routing`)),
         canvas,
+        card.has_decoder && scene.analysis.trace ? drawing : null,
         h(
           "span",
           {},
@@ -74,6 +79,16 @@ export function drawSteps(steps, go) {
             `Mean coupling to “${name}” of the tenth of all capsules that send most; it starts at 1/${J}`,
           ),
         ),
+        agreed &&
+          h(
+            "span",
+            {},
+            "votes agree ",
+            innerNumber(
+              agreed[t].toFixed(2),
+              `How far all that is sent to “${name}” points one way`,
+            ),
+          ),
         h(
           "span",
           {},
@@ -98,7 +113,7 @@ export function drawLegend(legend) {
   const bar = h("span", { class: "ramp" });
   bar.style.background = shareColours;
   const i = strongest();
-  const last = scene.card.num_iters - 1;
+  const last = scene.numIters - 1;
   /** @param {number} step */
   const gives = (step) =>
     number(
@@ -132,7 +147,11 @@ export function drawLegend(legend) {
           " in the last.",
           ...(scene.card.name === "capsnet_small"
             ? []
-            : [" Votes are more spread out in ", h("code", {}, SPREAD)]),
+            : [
+                " Votes are more spread out in ",
+                h("code", {}, scene.info.others.length ? "capsnet_small" : SPREAD),
+                ".",
+              ]),
         )
       : "",
   );

@@ -1,12 +1,13 @@
-// Morph: walk from one digit's capsule to another's.
+// Morph: walk from one picture's capsule to another's.
 
 /** @import { Capsule, Sample } from "./types.js" */
 
-import { decode, get, latest, post, postForBlob } from "./api.js";
+import { decode, latest, post, postForBlob } from "./api.js";
 import { byId, h, number, say } from "./dom.js";
 import { miniature, paint, paintStrip, refreshMiniatures } from "./draw.js";
 import { save, savePng } from "./export.js";
-import { press, sampleButton, showInputTools } from "./input.js";
+import { emptyShelf, press, sampleButton, showInputTools } from "./input.js";
+import { samplesOf } from "./samples.js";
 import { scene } from "./scene.js";
 import { set, state } from "./state.js";
 
@@ -15,7 +16,7 @@ const FRAMES = 61; // of the animation, one way
 const WALK = 2000; // milliseconds of it
 export const title = "Morph";
 export const lead =
-  "Every point between two capsules is a picture too. Walk from one digit to another.";
+  "Every point between two capsules is a picture too. Walk from one picture to another.";
 
 /**
  * Build the panel; it lives until the signal says that another mode is chosen.
@@ -43,7 +44,7 @@ export function enter(panel, signal) {
     "aria-label": "Way from the first to the second picture",
     oninput: () => show(slider.valueAsNumber),
   });
-  const shelf = h("div", { class: "shelf", role: "group", "aria-label": "Test images to end at" });
+  const shelf = emptyShelf("Test images to end at");
   const play = h(
     "button",
     { type: "button", class: "primary", onclick: () => (clock ? pause() : start()) },
@@ -56,7 +57,7 @@ export function enter(panel, signal) {
     h(
       "div",
       { class: "panel-head" },
-      h("h2", {}, "From the input to another digit"),
+      h("h2", {}, "From the input to another picture"),
       play,
       saver("PNG", () => savePng([[strip]], "morph")),
       saver("GIF", saveGif),
@@ -89,7 +90,7 @@ export function enter(panel, signal) {
 
   /** @param {number} next */
   async function fill(next) {
-    const samples = await get(`samples?page=${next}`);
+    const samples = await samplesOf("samples", next);
     page = next;
     shelf.replaceChildren(
       ...samples.map((sample) => sampleButton(sample, scene.info.capsnet, take)),

@@ -2,11 +2,12 @@
 
 /** @import { NetCard, Sample } from "./types.js" */
 
-import { get, latest, post, toBytes, toText } from "./api.js";
+import { latest, post, toBytes, toText } from "./api.js";
 import { byId, h, minus, number } from "./dom.js";
 import { FIRST, miniature, paintColours, refreshMiniatures, SECOND } from "./draw.js";
 import { savePng } from "./export.js";
 import { endDrawing, press, sampleButton } from "./input.js";
+import { samplesOf } from "./samples.js";
 import { scene } from "./scene.js";
 import { bound, set, state } from "./state.js";
 
@@ -76,6 +77,14 @@ export async function enter(panel, signal) {
       ),
     ),
     h("div", { class: "watch" }, miniature("input"), miniature("reconstruction")),
+    isOwn(card)
+      ? ""
+      : h(
+          "p",
+          { class: "note" },
+          `Here ${card.name} answers, trained on ${card.data}, `,
+          `not the ${scene.info.capsnet.name} of the other modes.`,
+        ),
     h("div", { class: "overlap" }, chooser(0), chooser(1), verdict),
   );
 
@@ -117,7 +126,7 @@ export async function enter(panel, signal) {
   /** @param {number} k */
   async function load(k) {
     const page = Math.floor(state.pair[k] / count);
-    const samples = await get(`digits?page=${page}`);
+    const samples = await samplesOf("digits", page);
     shelves[k].replaceChildren(
       ...samples.map((sample) => sampleButton(sample, kind, () => take(k, sample))),
     );
@@ -171,7 +180,16 @@ export async function enter(panel, signal) {
     return out;
   }
 
-  function compose() {
+  function goBack() {
+    set({ pair: answered.pair, place: answered.place });
+    answered.digits.forEach((digit, k) => hold(k, digit));
+    if (answered.digits.length) arrange();
+  }
+
+  const compose = () => look(arrange());
+
+  /** Show where the digits are; returns the picture of both. */
+  function arrange() {
     const layers = [placed(0), placed(1)];
     const [C, H, W] = card.image_shape;
     const sum = layers[0].map((x, p) => Math.min(255, x + layers[1][p]));
@@ -186,11 +204,18 @@ export async function enter(panel, signal) {
       sliders[n >> 1][n % 2].value = String(pixels);
       values[n >> 1][n % 2].textContent = minus(pixels);
     });
-    look(image);
+    return image;
   }
 
+  // What the pictures show: without an answer the sliders go back there.
+  let answered = { pair: state.pair, place: state.place, digits: [...digits] };
   const look = latest(async (/** @type {Uint8Array} */ image) => {
-    const answer = await post("overlap", { image: toText(image) });
+    const asked = { pair: state.pair, place: state.place, digits: [...digits] };
+    const answer = await post("overlap", { image: toText(image) }).catch((error) => {
+      if (asked.place === state.place && asked.pair === state.pair) goBack();
+      throw error;
+    });
+    answered = asked;
     if (signal.aborted) return;
     const labels = digits.map((digit) => digit.label);
     const swapped = answer.drawn[0] === labels[1] || answer.drawn[1] === labels[0];
@@ -253,8 +278,12 @@ export async function enter(panel, signal) {
   await Promise.all([load(0), load(1)]);
   if (signal.aborted) return;
   dragDigits(signal, digits, card, move);
-  compose();
+  await compose();
 }
+
+/** Whether the network of this mode is that of the others. @param {NetCard} card */
+const isOwn = (card) =>
+  card.name === scene.info.capsnet.name && card.data === scene.info.capsnet.data;
 
 /** Where the upper left corner of a digit is on the canvas: its x and y. @param {number} k */
 function corner(k) {

@@ -1,14 +1,18 @@
 // Route: step through Procedure 1 and watch the couplings sharpen.
 
-/** @import { Child } from "./types.js" */
+/** @import { Child, Routed, Votes } from "./types.js" */
 
-import { placeOf } from "./columns.js";
+import { agreementFigure } from "./agreement.js";
+import { decode, latest, post, toText } from "./api.js";
+import { placeOf, pointAt } from "./columns.js";
 import { h, minus, number, refill } from "./dom.js";
 import { showInputTools } from "./input.js";
 import { drawLegend, drawSteps, percent, shareOf, strongest } from "./maps.js";
+import { reroute } from "./routing.js";
 import { scene } from "./scene.js";
 import { set, state } from "./state.js";
 
+const CALM = 80; // milliseconds after which the votes of a picture are asked for
 const PAUSE = 1200; // milliseconds between iterations while playing
 export const title = "Route";
 export const lead =
@@ -22,6 +26,13 @@ export const lead =
 export function enter(panel, signal) {
   showInputTools(true);
   let timer = 0;
+  let calm = 0;
+  // The analysis that came, and its votes: routing them again gives what is shown.
+  let told = /** @type {{ analysis: Routed, votes: Votes } | null} */ (null);
+  // What v draws after each iteration.
+  let drawings = /** @type {{ analysis: Routed, which: number, bytes: Uint8Array } | null} */ (
+    null
+  );
   const steps = h("div", { class: "steps", role: "group", "aria-label": "Iterations" });
   const legend = h("div", { class: "legend" });
   const play = h(
@@ -31,6 +42,21 @@ export function enter(panel, signal) {
   );
   const formulas = h("div", { class: "formulas" });
   const table = h("div", { class: "capsule-table" });
+  const figure = agreementFigure(signal, pointAt);
+  /** @type {HTMLSelectElement} */
+  const iterations = h(
+    "select",
+    { "aria-label": "Iterations of the routing", onchange: () => change(Number(iterations.value)) },
+    Array.from({ length: scene.info.limits.max_iters }, (_, n) => choice(n + 1)),
+  );
+  /** @type {HTMLSelectElement} */
+  const networks = h(
+    "select",
+    { "aria-label": "Network", onchange: () => open(Number(networks.value)) },
+    [scene.info.capsnet, ...scene.info.others].map(({ name }, n) =>
+      h("option", { value: n, selected: n === state.net }, name),
+    ),
+  );
   panel.replaceChildren(
     h(
       "div",
@@ -49,9 +75,69 @@ export function enter(panel, signal) {
       ),
       play,
       h("button", { type: "button", "aria-label": "Next iteration", onclick: () => turn(1) }, "▶"),
+      scene.info.others.length
+        ? h("label", { "data-tip": "Which network is looked into" }, "network ", networks)
+        : null,
+      isPapers()
+        ? h(
+            "label",
+            { "data-tip": "After one iteration every vote counts the same: that is no routing." },
+            "iterations ",
+            iterations,
+          )
+        : null,
     ),
-    h("div", { class: "route" }, h("div", {}, steps, legend), formulas, table),
+    h("div", { class: "route" }, figure.element, h("div", {}, steps, legend), formulas, table),
   );
+
+  /** Look into another network, with what is chosen but for its own capsules. @param {number} net */
+  function open(net) {
+    pause();
+    set({ net, iters: 0, step: 0, capsule: -1 });
+    return scene.again();
+  }
+
+  /** How often the votes are routed. */
+  const wanted = () => state.iters || scene.card.num_iters;
+
+  /** @param {number} iters */
+  function change(iters) {
+    pause();
+    set({ iters: iters === scene.card.num_iters ? 0 : iters, step: 0 });
+    routeAgain();
+  }
+
+  /** Route the votes as often as it is chosen. */
+  function routeAgain() {
+    if (!told) return;
+    scene.analysis = reroute(told.analysis, told.votes, scene.card, wanted());
+    scene.emit("choice");
+  }
+
+  const ask = latest(async () => {
+    const { analysis } = scene;
+    if (signal.aborted || analysis.trace || !isPapers()) return;
+    const votes = await post("votes", { image: toText(analysis.image), ...scene.by });
+    if (signal.aborted || scene.analysis !== analysis) return;
+    told = { analysis, votes };
+    routeAgain();
+  });
+
+  /** Draw v of every iteration: the picture sharpens. */
+  const drawEach = latest(async () => {
+    const { analysis, which, card } = scene;
+    const { trace } = analysis;
+    if (!trace || !card.has_decoder || signal.aborted) return;
+    if (drawings?.analysis === analysis && drawings.which === which) return;
+    const E = card.class_dim;
+    const bytes = await decode(
+      trace.v.map((v) => [{ which, v: [...v.subarray(which * E, (which + 1) * E)] }]),
+      scene.by,
+    );
+    if (signal.aborted || scene.analysis !== analysis || scene.which !== which) return;
+    drawings = { analysis, which, bytes };
+    drawSteps(steps, go, bytes, figure.agreed());
+  });
 
   /** @param {number} step */
   function go(step) {
@@ -61,13 +147,13 @@ export function enter(panel, signal) {
 
   /** @param {number} by */
   function turn(by) {
-    const count = scene.card.num_iters;
+    const count = scene.numIters;
     go(((scene.step + by + count) % count) + 1);
   }
 
   function start() {
     go(1);
-    timer = setInterval(() => (scene.step + 1 < scene.card.num_iters ? turn(1) : pause()), PAUSE);
+    timer = setInterval(() => (scene.step + 1 < scene.numIters ? turn(1) : pause()), PAUSE);
     play.textContent = "❚❚ Pause";
   }
 
@@ -79,17 +165,42 @@ export function enter(panel, signal) {
 
   function draw() {
     if (!(state.capsule in scene.analysis.u)) scene.look(strongest());
-    drawSteps(steps, go);
+    const isDrawn = drawings?.analysis === scene.analysis && drawings.which === scene.which;
+    figure.draw();
+    drawSteps(steps, go, isDrawn ? (drawings?.bytes ?? null) : null, figure.agreed());
+    drawEach();
+    iterations.value = String(wanted());
     drawLegend(legend);
     drawFormulas(formulas);
     drawTable(table);
   }
 
   const options = { signal };
-  scene.addEventListener("analysis", draw, options);
+  // Votes are many numbers: while a picture is being drawn they wait for a pause.
+  const askSoon = () => {
+    clearTimeout(calm);
+    calm = setTimeout(ask, CALM);
+  };
+  scene.addEventListener(
+    "analysis",
+    () => {
+      told = null;
+      draw();
+      askSoon();
+    },
+    options,
+  );
   scene.addEventListener("choice", draw, options);
-  scene.addEventListener("hover", () => (drawFormulas(formulas), drawTable(table)), options);
-  signal.addEventListener("abort", pause);
+  scene.addEventListener(
+    "hover",
+    () => (drawFormulas(formulas), drawTable(table), figure.mark()),
+    options,
+  );
+  signal.addEventListener("abort", () => {
+    pause();
+    clearTimeout(calm);
+    if (told && scene.analysis.trace) scene.analysis = told.analysis; // the other modes' own
+  });
   addEventListener(
     "keydown",
     (event) => {
@@ -106,6 +217,13 @@ export function enter(panel, signal) {
     options,
   );
   draw();
+  return ask();
+}
+
+/** @param {number} iters */
+function choice(iters) {
+  const trained = iters === scene.card.num_iters ? ", as trained" : "";
+  return h("option", { value: iters }, `${iters}${iters === 1 ? ", no routing" : trained}`);
 }
 
 /** Whether the network routes as the paper does, whose lines are explained. */
@@ -134,7 +252,7 @@ function drawNumbers(formulas) {
       "h3",
       {},
       "Iteration ",
-      number(`${step + 1} of ${card.num_iters}`, "How often couplings and classes were computed"),
+      number(`${step + 1} of ${scene.numIters}`, "How often couplings and classes were computed"),
     ),
     line("coupling c = ", c.toFixed(3), `The share of this capsule that goes to “${j}”`),
     line("length of the vote |û| = ", votes.toFixed(2), `What this capsule says of “${j}”`),
@@ -170,7 +288,7 @@ function drawFormulas(formulas) {
   const agreement = analysis.agreement(step, i, which);
   const s = analysis.s_steps[step][which];
   const v = analysis.v_steps[step][which];
-  const isLast = step === card.num_iters - 1;
+  const isLast = step === scene.numIters - 1;
   /** @param {(Child | Child[])[]} parts */
   const line = (...parts) => h("div", { class: "formula" }, ...parts);
   /** @param {string} letter @param {string} index */
@@ -183,7 +301,7 @@ function drawFormulas(formulas) {
       "h3",
       {},
       "Iteration ",
-      number(`${step + 1} of ${card.num_iters}`, "How often the four lines below were repeated"),
+      number(`${step + 1} of ${scene.numIters}`, "How often the four lines below were repeated"),
     ),
     line(
       sub("c", "ij"),
@@ -271,10 +389,10 @@ function drawFormulas(formulas) {
  * @type {(agreement: number, i: number, name: string) => Child[]}
  */
 function consequence(agreement, i, name) {
-  const { analysis, card, which, step } = scene;
+  const { analysis, which, step } = scene;
   const sign = Number(agreement.toFixed(2)); // as it is shown
   const vote = sign > 0 ? "agrees" : sign < 0 ? "disagrees" : "neither agrees nor disagrees";
-  if (step === card.num_iters - 1)
+  if (step === scene.numIters - 1)
     return [
       `The vote ${vote} with the outcome; this was the last iteration, so nothing follows from it.`,
     ];

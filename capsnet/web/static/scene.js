@@ -6,6 +6,7 @@
 /** @import { Analysis, Info, NetCard, Routed, Source, State } from "./types.js" */
 
 import { latest, post, toBytes, toFloats, toText } from "./api.js";
+import { softmax, tablesOf } from "./routing.js";
 import { set, state } from "./state.js";
 
 /** @typedef {{ image: Uint8Array, patch: Partial<State> }} Chosen */
@@ -27,6 +28,17 @@ class Scene extends EventTarget {
   rivals = /** @type {number[]} */ ([]); // the two classes found, in Overlap, as they are coloured
   drawsItself = false; // whether the mode draws the reconstruction
 
+  /** The network that a picture is given to: in Route another one can be chosen. */
+  get main() {
+    const { capsnet, others } = this.info;
+    return (state.mode === "route" && others[state.net - 1]) || capsnet;
+  }
+
+  /** How a question names that network; nothing is said of the usual one. */
+  get by() {
+    return this.main === this.info.capsnet ? {} : { net: state.net };
+  }
+
   /** @param {"analysis" | "choice" | "hover"} name */
   emit(name) {
     this.dispatchEvent(new Event(name));
@@ -36,7 +48,7 @@ class Scene extends EventTarget {
    * Show what a network did with its input; `plain` if that is the image as it was chosen.
    * @param {Analysis} answer
    */
-  show(answer, card = this.info.capsnet, plain = false) {
+  show(answer, card = this.main, plain = false) {
     this.card = card;
     this.plain = plain;
     this.analysis = unpack(answer, card);
@@ -45,21 +57,27 @@ class Scene extends EventTarget {
 
   /** The class looked at: the chosen one, or the longest capsule. */
   get which() {
-    const chosen = this.card === this.info.capsnet ? state.which : state.other;
+    const chosen = this.card === this.info.overlap ? state.other : state.which;
     return chosen >= 0 && chosen < this.card.classes.length ? chosen : this.analysis.drawn[0];
+  }
+
+  /** How often the votes were routed; in Route that can be chosen. */
+  get numIters() {
+    return this.analysis.couplings.length;
   }
 
   /** The routing iteration looked at, from 0. */
   get step() {
-    const last = this.card.num_iters - 1;
+    const last = this.numIters - 1;
     return state.mode === "route" && state.step
       ? Math.min(Math.max(state.step, 1) - 1, last)
       : last;
   }
 
-  /** Which iteration a capsule's vector and drawing are of, where it is not the one looked at. */
+  /** Which iteration a capsule's vector and drawing are of, where it is not the last one looked at. */
   get when() {
-    return this.step < this.card.num_iters - 1 ? "after the last iteration" : "";
+    if (this.step === this.numIters - 1) return "";
+    return `after ${this.analysis.trace ? `iteration ${this.step + 1}` : "the last iteration"}`;
   }
 
   /** What is added to the chosen class capsule; the other modes show what the network said. */
@@ -72,13 +90,24 @@ class Scene extends EventTarget {
     const most = this.info.limits.max_pose;
     /** @param {number} x */
     const clamp = (x) => Math.min(most, Math.max(-most, x));
-    return this.analysis.v[this.which].map((x, e) => clamp(x + (this.tweak[e] ?? 0)));
+    const { trace, v } = this.analysis;
+    const E = this.card.class_dim;
+    const pose = trace
+      ? [...trace.v[this.step].subarray(this.which * E, (this.which + 1) * E)]
+      : v[this.which];
+    return pose.map((x, e) => clamp(x + (this.tweak[e] ?? 0)));
+  }
+
+  /** The lengths of the class capsules in the iteration looked at; the chosen one as it is tweaked. */
+  get lengths() {
+    const lengths = this.analysis.v_steps[this.step];
+    return this.tweak.some((x) => x) ? lengths.with(this.which, Math.hypot(...this.pose)) : lengths;
   }
 
   /** Choose a class; tweaks belong to the class they were made for. @param {number} which */
   choose(which) {
-    if (this.card === this.info.capsnet) set({ which, tweak: [] });
-    else set({ other: which });
+    if (this.card === this.info.overlap) set({ other: which });
+    else set({ which, tweak: [] });
     this.emit("choice");
   }
 
@@ -110,10 +139,10 @@ export const scene = new Scene();
 
 /** Route the picture; the newest one wins, and the mode that comes next asks again. */
 const lookAt = latest(async () => {
-  const { signal, next } = scene;
+  const { signal, next, main } = scene;
   let answer, dropped;
   try {
-    answer = await post("analyse", { image: toText((next ?? scene).image) });
+    answer = await post("analyse", { image: toText((next ?? scene).image), ...scene.by });
   } finally {
     dropped = scene.next !== next;
     if (!dropped) scene.next = null; // without an answer the old picture stays
@@ -125,9 +154,9 @@ const lookAt = latest(async () => {
     set(next.patch);
     scene.source = { sample: state.sample, image: state.image };
   }
-  if (signal.aborted) return;
+  if (signal.aborted || main !== scene.main) return;
   scene.base = answer.drawn[0];
-  scene.show(answer, scene.info.capsnet, true);
+  scene.show(answer, main, true);
 });
 
 /** @type {(answer: Analysis, card: NetCard) => Routed} */
@@ -137,7 +166,12 @@ function unpack(answer, card) {
   const b = toFloats(answer.b);
   const told = toFloats(answer.c);
   const I = rows * columns * types;
-  const steps = card.num_iters;
+  // For dynamic routing the couplings are the softmax over j of b.
+  const couplings = Array.from({ length: card.num_iters }, (_, t) =>
+    told.length
+      ? told.subarray(t * I * J, (t + 1) * I * J)
+      : softmax(b.subarray(t * I * J, (t + 1) * I * J), J, card.leaky),
+  );
   return {
     ...answer,
     image: toBytes(answer.image),
@@ -146,28 +180,7 @@ function unpack(answer, card) {
     pictures: toBytes(answer.pictures),
     I,
     J,
-    /** b_ij before iteration t, of dynamic routing. */
-    logit: (t, i, j) => b[(t * I + i) * J + j],
-    /** u_hat_ij · v_j of iteration t: by how much b_ij of dynamic routing grew. */
-    agreement: (t, i, j) => b[((t + 1) * I + i) * J + j] - b[(t * I + i) * J + j],
-    /** c [I, J] of each iteration: for dynamic routing the softmax over j of b. */
-    couplings: Array.from({ length: steps }, (_, t) =>
-      told.length
-        ? told.subarray(t * I * J, (t + 1) * I * J)
-        : softmax(b.subarray(t * I * J, (t + 1) * I * J), J, card.leaky),
-    ),
+    ...tablesOf(b, couplings, I, J),
+    trace: null,
   };
-}
-
-/** @type {(b: Float32Array, J: number, leaky: boolean) => Float32Array} */
-function softmax(b, J, leaky) {
-  const c = new Float32Array(b.length);
-  for (let start = 0; start < b.length; start += J) {
-    let high = leaky ? 0 : -Infinity;
-    for (let j = 0; j < J; j++) high = Math.max(high, b[start + j]);
-    let total = leaky ? Math.exp(-high) : 0;
-    for (let j = 0; j < J; j++) total += c[start + j] = Math.exp(b[start + j] - high);
-    for (let j = 0; j < J; j++) c[start + j] /= total;
-  }
-  return c;
 }

@@ -2,18 +2,21 @@
 
 /** @import { Bend, Limits, Slider, State } from "./types.js" */
 
+const PAUSE = 150; // milliseconds between two changes of the address
 const MAX_PACKED = 4096;
 const TOO_LARGE = "-"; // instead of a packed picture
 
-/** What is chosen before anything is. @type {(limits: Limits) => State} */
-const usualState = (limits) => ({
-  mode: "tweak",
+/** What is chosen before anything is. @type {(limits: Limits, mode: string) => State} */
+const usualState = (limits, mode) => ({
+  mode,
   sample: 7, // number of the test image
   image: "", // a picture of one's own instead, see packImage
   which: -1, // the chosen class; -1 is the longest capsule
   range: limits.tweaks[0].high,
   tweak: [], // what was added to each dimension
   step: 0, // routing iteration shown; 0 is the last
+  iters: 0, // how often Route routes; 0 is as often as in training
+  net: 0, // the network that Route looks into; 0 is that of the other modes
   capsule: -1, // primary capsule looked at
   pair: [4, 16],
   other: -1, // the class chosen in Overlap, whose network is another; -1 is the longest capsule
@@ -48,7 +51,7 @@ export const bound = ({ low, high, step }, x) =>
  * What each may be, whatever a link says; a list has one rule for all or one for each place.
  * @type {(limits: Limits) => Rules}
  */
-function rulesFor({ bends, pieces, place, tweaks, max_number: many }) {
+function rulesFor({ bends, pieces, place, tweaks, max_iters: most, max_number: many }) {
   const widest = tweaks[tweaks.length - 1];
   const words = { mode: String, image: String, sweep: oneOf(Object.keys(bends)) };
   const numbers = {
@@ -57,6 +60,8 @@ function rulesFor({ bends, pieces, place, tweaks, max_number: many }) {
     range: oneOf([...tweaks.map((slider) => slider.high), 0]), // 0: spreads of each dimension
     tweak: between(widest.low, widest.high),
     step: whole(0, many),
+    iters: whole(0, most),
+    net: whole(0, many),
     capsule: whole(-1, many),
     pair: whole(0, many),
     other: whole(-1, many),
@@ -76,11 +81,15 @@ let rules = /** @type {Rules} */ ({ words: {}, numbers: {} });
 /**
  * Take what the address says, now and whenever it changes; to be called before others listen.
  * @param {Limits} limits
+ * @param {string} mode
  */
-export function startState(limits) {
-  usual = usualState(limits);
+export function startState(limits, mode) {
+  usual = usualState(limits, mode);
   rules = rulesFor(limits);
   Object.assign(state, usual, read());
+  // What was done last is written before the page can be left.
+  for (const name of ["pointerup", "keyup", "pagehide"])
+    addEventListener(name, () => changed && write(), { capture: true });
   // Back, Forward, or another address typed in.
   addEventListener("popstate", () => {
     stop();
@@ -95,14 +104,23 @@ export function startState(limits) {
  */
 export const usually = (name) => usual[name];
 
-let timer = 0;
+let timer = 0; // until the address may be written again: browsers limit how often
+let changed = false; // whether something is not written yet
 /**
- * Change what is chosen, and soon after the address (browsers limit how often it may change).
+ * Change what is chosen, and with it the address: at once, or soon after the last change.
  * @param {Partial<State>} patch
  */
 export function set(patch) {
   Object.assign(state, patch);
-  timer ||= setTimeout(write, 150);
+  changed = true;
+  if (!timer) tick();
+}
+
+function tick() {
+  timer = 0;
+  if (!changed) return;
+  write();
+  timer = setTimeout(tick, PAUSE);
 }
 
 /**
@@ -118,6 +136,7 @@ export function push(patch) {
 function stop() {
   clearTimeout(timer);
   timer = 0;
+  changed = false;
 }
 
 function write() {

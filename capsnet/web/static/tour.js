@@ -10,7 +10,7 @@ const stops = () => [
     "#column-input",
     "tweak",
     "Start here",
-    "Pick a digit, draw your own on the black square, or drop a picture file.",
+    "Pick a picture, draw your own on the black square, or drop a picture file.",
   ],
   [
     "#column-primary",
@@ -22,7 +22,7 @@ const stops = () => [
     "#column-routing",
     "tweak",
     "Agreement",
-    "Every primary capsule predicts every digit, and is sent where its vote agrees with the outcome. This is routing by agreement; in some networks a few strong capsules carry most of it.",
+    "Every primary capsule predicts every class, and is sent where its vote agrees with the outcome. This is routing by agreement; in some networks a few strong capsules carry most of it.",
   ],
   [
     "#column-classes",
@@ -34,7 +34,7 @@ const stops = () => [
     "#column-reconstruction",
     "tweak",
     `Drawn from ${scene.info.capsnet.class_dim} numbers`,
-    "The chosen capsule alone is enough to draw the digit again.",
+    "The chosen capsule alone is enough to draw the picture again.",
   ],
   [
     "#panel",
@@ -46,7 +46,7 @@ const stops = () => [
     "#tabs",
     "tweak",
     "Go on",
-    "Route: watch the votes agree. Overlap: two digits at once. Warp: bend it, against a CNN. Morph: walk between digits. The address always holds what you see.",
+    "Route: watch the votes agree. Overlap: two digits at once. Warp: bend it, against a CNN. Morph: walk between pictures. The address always holds what you see.",
   ],
 ];
 const SEEN = "capsnet:toured";

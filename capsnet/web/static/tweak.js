@@ -176,6 +176,8 @@ const steps = (e) =>
  */
 function filmRow(e, onMove, onDone) {
   const canvas = h("canvas", { "aria-hidden": "true" });
+  const [, H, W] = scene.card.image_shape;
+  canvas.style.aspectRatio = `${STEPS * W} / ${H}`; // before it is drawn, too
   const added = `What is added to dimension ${e + 1}`;
   const output = h("output", { class: "number", "data-tip": added });
   /** @type {HTMLInputElement} */

@@ -18,6 +18,7 @@ export interface Limits {
   place: Slider;
   trained_shift: number;
   tweaks: Slider[];
+  max_iters: number;
   max_pose: number;
   max_number: number;
   max_pictures: number;
@@ -51,9 +52,18 @@ export interface Digits {
   num_pages: number;
 }
 
+export interface CnnCard {
+  name: string;
+  data: string;
+  error_percent: number | null;
+  num_parameters: number;
+}
+
 export interface Info {
   capsnet: NetCard;
+  others: NetCard[];
   overlap: NetCard;
+  cnn: CnnCard | null;
   digits: Digits;
   limits: Limits;
   has_cnn: boolean;
@@ -101,6 +111,11 @@ export interface Analysis {
   pictures: string;
 }
 
+export interface Votes {
+  votes: string;
+  bias: string;
+}
+
 export interface Capsule {
   which: number;
   v: number[];
@@ -124,6 +139,7 @@ export interface Answers {
   digits: Sample[];
   mistakes: MistakesPage;
   analyse: Analysis;
+  votes: Votes;
   overlap: Analysis;
   warp: WarpAnswer;
   sweep: SweepAnswer;
@@ -158,7 +174,7 @@ export interface Reading {
 /** All that the browser needs to answer; `first` are answers to what is asked first. */
 export interface Site {
   first: { path: string; body?: unknown; answer: unknown }[];
-  nets: { capsnet: DataFile; overlap: DataFile; cnn: DataFile | null };
+  nets: { capsnet: DataFile; others: DataFile[]; overlap: DataFile; cnn: DataFile | null };
   samples: Shelf | null;
   digits: Shelf;
   bends: Record<Bend, Slider>;
@@ -197,14 +213,6 @@ export interface Net {
   tables: Tables;
 }
 
-/** Votes [I, J, E], logits [R + 1, I, J], and s and v [J, E] of each iteration. */
-export interface Trace {
-  votes: Float32Array;
-  b: Float32Array;
-  s: Float32Array[];
-  v: Float32Array[];
-}
-
 // What the page makes of it.
 
 /** Channels, height and width of a picture. */
@@ -225,6 +233,8 @@ export interface State {
   range: number;
   tweak: number[];
   step: number;
+  iters: number;
+  net: number;
   capsule: number;
   pair: number[];
   other: number;
@@ -249,6 +259,13 @@ export interface Routed extends Omit<Analysis, "image" | "u" | "votes" | "pictur
   logit(t: number, i: number, j: number): number;
   agreement(t: number, i: number, j: number): number;
   couplings: Float32Array[];
+  trace: VoteTrace | null;
+}
+
+/** All votes [I, J, E], and the class capsules v [J, E] of each iteration; known in Route. */
+export interface VoteTrace {
+  votes: Float32Array;
+  v: Float64Array[];
 }
 
 /** A mode of the page: `enter` builds its panel, which lives until the signal is aborted. */

@@ -6,6 +6,7 @@ import { latest, post, toText } from "./api.js";
 import { drawChart } from "./chart.js";
 import { byId, h, minus, number } from "./dom.js";
 import { miniature } from "./draw.js";
+import { isBlank } from "./ink.js";
 import { showInputTools } from "./input.js";
 import { scene } from "./scene.js";
 import { bound, set, state, usually } from "./state.js";
@@ -126,8 +127,18 @@ export function enter(panel, signal) {
     swept.over === state.sweep &&
     swept.warp.every((x, n) => x === state.warp[n] || keys()[n] === state.sweep);
 
+  let answered = usually("warp"); // how the picture on the screen is bent
   const bend = latest(async () => {
-    const answer = await post("warp", { image: toText(scene.image), warp: chosen() });
+    const asked = state.warp;
+    const question = { image: toText(scene.image), warp: chosen() };
+    const answer = await post("warp", question).catch((error) => {
+      if (asked === state.warp && !signal.aborted) {
+        set({ warp: answered });
+        show();
+      }
+      throw error;
+    });
+    answered = asked;
     if (signal.aborted) return;
     scene.cnn = answer.cnn;
     scene.show(answer.analysis);
@@ -152,13 +163,15 @@ export function enter(panel, signal) {
     const { values, over } = swept; // not state.sweep: its curves may still be on their way
     /** @type {Curve[]} */
     const curves = [
-      { label: "CapsNet", style: "capsnet", values: swept.capsnet.map((row) => row[j]) },
+      { label: scene.card.name, style: "capsnet", values: swept.capsnet.map((row) => row[j]) },
     ];
     if (swept.cnn)
-      curves.push({ label: "CNN", style: "cnn", values: swept.cnn.map((row) => row[j]) });
+      curves.push({ label: cnnName(), style: "cnn", values: swept.cnn.map((row) => row[j]) });
     chart.replaceChildren(
       h("h3", {}, `Confidence in “${name}” while “${over}” changes`),
-      drawChart(values, curves, chosen()[over], over, bends[over].unit),
+      drawChart(values, curves, chosen()[over], over, bends[over].unit, (x) =>
+        change({ [over]: bound(bends[over], x) }, over),
+      ),
     );
   }
 
@@ -189,6 +202,7 @@ export function enter(panel, signal) {
         ? line("CNN", "cnn", cnn, "Its highest softmax probability")
         : h("p", { class: "note" }, scene.info.why_no_cnn),
       h("p", { class: "note" }, remark(analysis.image, cnn)),
+      rival(),
     );
   }
 
@@ -207,7 +221,30 @@ export function enter(panel, signal) {
   scene.addEventListener("choice", () => plot(), { signal });
   startHandles(signal, change);
   show();
-  bend();
+  return bend();
+}
+
+/** What the CNN is called. */
+const cnnName = () => scene.info.cnn?.name ?? "CNN";
+
+/** Which CNN it is, and how good. */
+function rival() {
+  const { cnn } = scene.info;
+  if (!cnn) return "";
+  const error = cnn.error_percent;
+  return h(
+    "p",
+    { class: "note" },
+    `The CNN is ${cnn.name}, trained on ${cnn.data}: `,
+    number(`${cnn.num_parameters.toLocaleString("en")} parameters`, "Numbers learnt in training"),
+    ...(error === null
+      ? []
+      : [
+          ", ",
+          number(`${error.toFixed(2)} % test error`, "Share of the test images it gets wrong"),
+        ]),
+    ".",
+  );
 }
 
 /**
@@ -215,8 +252,7 @@ export function enter(panel, signal) {
  * @type {(image: Uint8Array, cnn: number[] | null) => string}
  */
 function remark(image, cnn) {
-  if (image.every((x) => x === image[0]))
-    return "There is nothing on this picture, whatever a network says it sees.";
+  if (isBlank(image)) return "There is nothing on this picture, whatever a network says it sees.";
   if (chosen().pieces > 1)
     return "The parts are all there, but in the wrong places. A network that knows how parts belong together should become unsure.";
   const lengths = "Capsule lengths need not sum to 1, so all of them can be short";
@@ -224,14 +260,27 @@ function remark(image, cnn) {
   return `${lengths}; the CNN's softmax always shares out 100 %. The two may differ in size and training: a lead on one picture says nothing about capsules.`;
 }
 
-/** Lay a frame over the input that is bent like the picture. */
+const SIDE = 0.64; // of the frame, over the side of the input
+const EDGE = "14px"; // the middle of the knob stays so far inside the input
+
+/** Lay a frame over the input that is bent like the picture, and its knob where it can be taken. */
 function drawHandles() {
   const { rotate, scale, shear, right, down } = chosen();
   const [, H, W] = scene.info.capsnet.image_shape;
-  const frame = byId("handles");
-  frame.hidden = false;
-  const shift = [right / W, down / H].map((part) => `calc(${100 * part}% / var(--side))`);
+  const [frame, knob] = [byId("handles"), byId("knob")];
+  frame.hidden = knob.hidden = false;
+  const shift = [right / W, down / H].map((part) => `${(100 * part) / SIDE}%`);
   frame.style.transform = `translate(${shift}) rotate(${rotate}deg) skewX(${Math.atan(shear)}rad) scale(${scale})`;
+  // Its upper right corner, (1, -1) from the middle.
+  const angle = (rotate * Math.PI) / 180;
+  const [x, y] = [(SIDE / 2) * scale * (1 - shear), (-SIDE / 2) * scale];
+  const corner = [
+    right / W + x * Math.cos(angle) - y * Math.sin(angle),
+    down / H + x * Math.sin(angle) + y * Math.cos(angle),
+  ];
+  [knob.style.left, knob.style.top] = corner.map(
+    (part) => `clamp(${EDGE}, ${50 + 100 * part}%, 100% - ${EDGE})`,
+  );
 }
 
 /**
@@ -240,57 +289,51 @@ function drawHandles() {
  * @param {Change} change
  */
 function startHandles(signal, change) {
-  const frame = byId("handles");
-  const knob = h("span", { class: "knob" });
-  frame.replaceChildren(knob);
+  const [frame, knob] = [byId("handles"), byId("knob")];
   const screen = /** @type {HTMLElement} */ (frame.parentElement);
   const options = { signal };
   let held = /** @type {{ turning: boolean, x: number, y: number, warp: Warp } | null} */ (null);
-  frame.addEventListener(
-    "pointerdown",
-    (event) => {
-      if (event.button) return;
-      held = {
-        turning: event.target === knob,
-        x: event.clientX,
-        y: event.clientY,
-        warp: chosen(),
-      };
-      frame.setPointerCapture(event.pointerId);
-      event.preventDefault();
-    },
-    options,
-  );
-  frame.addEventListener(
-    "pointermove",
-    (event) => {
-      if (!held) return;
-      const box = screen.getBoundingClientRect();
-      const [, H, W] = scene.info.capsnet.image_shape;
-      const { warp } = held;
-      const { bends } = scene.info.limits;
-      if (!held.turning) {
-        const right = warp.right + ((event.clientX - held.x) / box.width) * W;
-        const down = warp.down + ((event.clientY - held.y) / box.height) * H;
-        return change({ right: bound(bends.right, right), down: bound(bends.down, down) });
-      }
-      const middle = [
-        box.left + box.width * (0.5 + warp.right / W),
-        box.top + box.height * (0.5 + warp.down / H),
-      ];
-      /** @type {(x: number, y: number) => [angle: number, distance: number]} */
-      const polar = (x, y) => [
-        Math.atan2(y - middle[1], x - middle[0]),
-        Math.hypot(x - middle[0], y - middle[1]),
-      ];
-      const [before, far] = polar(held.x, held.y);
-      const [now, near] = polar(event.clientX, event.clientY);
-      const degrees = warp.rotate + ((now - before) * 180) / Math.PI;
-      const rotate = bound(bends.rotate, ((((degrees + 180) % 360) + 360) % 360) - 180);
-      change({ rotate, scale: bound(bends.scale, (warp.scale * near) / far) }, "rotate");
-    },
-    options,
-  );
-  for (const name of ["pointerup", "pointercancel"])
-    frame.addEventListener(name, () => (held = null), options);
+  for (const handle of [frame, knob]) {
+    handle.addEventListener(
+      "pointerdown",
+      (event) => {
+        if (event.button) return;
+        held = { turning: handle === knob, x: event.clientX, y: event.clientY, warp: chosen() };
+        handle.setPointerCapture(event.pointerId);
+        event.preventDefault();
+      },
+      options,
+    );
+    handle.addEventListener("pointermove", move, options);
+    for (const name of ["pointerup", "pointercancel"])
+      handle.addEventListener(name, () => (held = null), options);
+  }
+
+  /** @param {PointerEvent} event */
+  function move(event) {
+    if (!held) return;
+    const box = screen.getBoundingClientRect();
+    const [, H, W] = scene.info.capsnet.image_shape;
+    const { warp } = held;
+    const { bends } = scene.info.limits;
+    if (!held.turning) {
+      const right = warp.right + ((event.clientX - held.x) / box.width) * W;
+      const down = warp.down + ((event.clientY - held.y) / box.height) * H;
+      return change({ right: bound(bends.right, right), down: bound(bends.down, down) });
+    }
+    const middle = [
+      box.left + box.width * (0.5 + warp.right / W),
+      box.top + box.height * (0.5 + warp.down / H),
+    ];
+    /** @type {(x: number, y: number) => [angle: number, distance: number]} */
+    const polar = (x, y) => [
+      Math.atan2(y - middle[1], x - middle[0]),
+      Math.hypot(x - middle[0], y - middle[1]),
+    ];
+    const [before, far] = polar(held.x, held.y);
+    const [now, near] = polar(event.clientX, event.clientY);
+    const degrees = warp.rotate + ((now - before) * 180) / Math.PI;
+    const rotate = bound(bends.rotate, ((((degrees + 180) % 360) + 360) % 360) - 180);
+    change({ rotate, scale: bound(bends.scale, (warp.scale * near) / far) }, "rotate");
+  }
 }

@@ -5,7 +5,7 @@
 
 /** @import { Block, Step, Tables } from "../types.js" */
 
-import { squashed } from "./routing.js";
+import { squash as squashed } from "../routing.js";
 
 /**
  * Run steps, up to the one that routes.
@@ -189,5 +189,5 @@ function squash({ data, shape: [C, H, W] }, { dim: D }) {
   for (let p = 0; p < plane; p++) {
     for (let c = 0; c < C; c++) s[p * C + c] = data[c * plane + p];
   }
-  return { data: squashed(s, D), shape: [plane * types, D] };
+  return { data: Float32Array.from(squashed(s, D)), shape: [plane * types, D] };
 }

@@ -1,18 +1,19 @@
 // Looking inside a network: everything between a picture and its class capsules, and drawings.
 
-/** @import { Analysis, Capsule, Net, RouteStep } from "../types.js" */
+/** @import { Analysis, Answers, Capsule, Net, RouteStep } from "../types.js" */
 
 import { toText } from "../pack.js";
+import { lengths } from "../routing.js";
 import { run } from "./layers.js";
 import { levels } from "./pixels.js";
-import { lengths, route } from "./routing.js";
+import { biasOf, route, voted } from "./routing.js";
 import { largest, told } from "./words.js";
 
 /** @param {Net} net @returns {RouteStep} */
 const routeOf = (net) => /** @type {RouteStep} */ (net.steps.at(-1));
 
-/** @param {Float32Array} table */
-const packed = (table) => toText(new Uint8Array(table.buffer, table.byteOffset, table.byteLength));
+/** Numbers as text, in single precision. @param {ArrayLike<number>} table */
+const packed = (table) => toText(new Uint8Array(Float32Array.from(table).buffer));
 
 /** What a network answers to pixels [C, H, W], in numbers [J]. @type {(net: Net, pixels: Float32Array) => number[]} */
 export function answers(net, pixels) {
@@ -20,7 +21,7 @@ export function answers(net, pixels) {
   const step = routeOf(net);
   if (step.do !== "route") return [...last.data];
   const v = route(last.data, step, net.tables).v.at(-1);
-  return [...lengths(/** @type {Float32Array} */ (v), step.sizes[2])];
+  return lengths(/** @type {Float64Array} */ (v), step.sizes[2]);
 }
 
 /**
@@ -36,7 +37,7 @@ export function analyse(net, pixels, numDrawn) {
   const [, J, E, D] = step.sizes;
   const { votes, b, s, v } = route(u.data, step, net.tables);
   const last = v[v.length - 1];
-  const long = [...lengths(last, E)];
+  const long = lengths(last, E);
   const capsules = Array.from({ length: J }, (_, j) => [...last.subarray(j * E, (j + 1) * E)]);
   const drawn = largest(long, numDrawn);
   const pictures = net.drawing
@@ -57,11 +58,19 @@ export function analyse(net, pixels, numDrawn) {
     votes: packed(lengths(votes, E)),
     b: packed(b),
     c: "",
-    s_steps: s.map((x) => [...lengths(x, E)]),
-    v_steps: v.map((x) => [...lengths(x, E)]),
+    s_steps: s.map((x) => lengths(x, E)),
+    v_steps: v.map((x) => lengths(x, E)),
     drawn,
     pictures: toText(joined(pictures)),
   };
+}
+
+/** What every primary capsule says of every class. @type {(net: Net, pixels: Float32Array) => Answers["votes"]} */
+export function votesOf(net, pixels) {
+  const u = run(net.steps, net.tables, { data: pixels, shape: net.image_shape });
+  const step = routeOf(net);
+  const bias = biasOf(step, net.tables);
+  return { votes: packed(voted(u.data, step, net.tables)), bias: bias ? packed(bias) : "" };
 }
 
 /** |x - x'|² / |x|². @param {Float32Array} drawn @param {Float32Array} pixels */

@@ -7,7 +7,7 @@ import { toText } from "../pack.js";
 import { bend, sweep } from "./bend.js";
 import { netOf, startFiles } from "./files.js";
 import { gif } from "./gif.js";
-import { analyse, answers, draw, joined } from "./look.js";
+import { analyse, answers, draw, joined, votesOf } from "./look.js";
 import { readPicture } from "./picture.js";
 import { unpacked } from "./pixels.js";
 import { samplesPage } from "./samples.js";
@@ -15,6 +15,8 @@ import { samplesPage } from "./samples.js";
 let site = /** @type {Site} */ (/** @type {unknown} */ (null)); // comes before the first question
 
 const capsnet = () => netOf(site.nets.capsnet);
+/** The main network for 0, then the others in turn. */
+const chosen = (net = 0) => netOf([site.nets.capsnet, ...site.nets.others][net]);
 const cnn = async () => (site.nets.cnn ? netOf(site.nets.cnn) : null);
 
 /** Let other questions be answered. */
@@ -36,12 +38,13 @@ const QUESTIONS = {
   samples: (_, query) => samplesPage(site.samples, Number(query.get("page"))),
   digits: (_, query) => samplesPage(site.digits, Number(query.get("page"))),
   mistakes: async () => ({ total: 0, mistakes: [] }),
-  analyse: async ({ image }) => analyse(await capsnet(), unpacked(image), 1),
+  analyse: async ({ image, net }) => analyse(await chosen(net), unpacked(image), 1),
+  votes: async ({ image, net }) => votesOf(await chosen(net), unpacked(image)),
   overlap: async ({ image }) => analyse(await netOf(site.nets.overlap), unpacked(image), 2),
-  decode: async ({ pictures }) => joined(draw(await capsnet(), pictures)).buffer,
-  animation: async ({ pictures, milliseconds = 60 }) => {
-    const net = await capsnet();
-    return gif(draw(net, pictures), net.image_shape, milliseconds);
+  decode: async ({ pictures, net }) => joined(draw(await chosen(net), pictures)).buffer,
+  animation: async ({ pictures, net, milliseconds = 60 }) => {
+    const artist = await chosen(net);
+    return gif(draw(artist, pictures), artist.image_shape, milliseconds);
   },
   warp: async ({ image, warp }) => {
     const [main, other] = await Promise.all([capsnet(), cnn()]);
