@@ -6,7 +6,7 @@ INSTALLED := $(VENV)/.installed
 NPM := $(shell command -v npm)
 TOOLS := $(if $(NPM),node_modules/.installed)
 
-.PHONY: setup demo test long check browser database format clean
+.PHONY: setup demo page test long soak fuzz audit licences sbom check browser database format clean
 
 setup: $(INSTALLED)
 
@@ -22,12 +22,40 @@ node_modules/.installed: package-lock.json
 demo: setup
 	$(BIN)/capsnet demo
 
+# The explorer as files for any web server, with the networks running in the browser.
+page: setup
+	$(BIN)/capsnet explore --static build/page
+
 test: check browser database
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not long" --durations=30
 
 # Minutes: the kernels in Triton's interpreter, large networks in ONNX Runtime, mypy as users run it.
 long: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m long
+
+# Faults on purpose, thousands of each; the table in docs/reliability.md is written anew.
+soak: setup
+	rm -f soak.jsonl
+	CAPSNET_SOAK=soak.jsonl OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 tests/soak
+	$(BIN)/python tests/soak/table.py soak.jsonl docs/reliability.md
+
+# N inputs that nobody wrote over all readers of files.
+N ?= 1000000
+fuzz: setup
+	CAPSNET_SOAK=fuzz.jsonl CAPSNET_FUZZ=$(N) OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 tests/soak/test_readers.py
+
+# Known weaknesses of the pinned packages; needs the network. It has an environment of its own.
+audit:
+	python3 -m venv .audit
+	.audit/bin/pip install --quiet --disable-pip-version-check pip-audit==2.10.1
+	.audit/bin/pip-audit --no-deps --disable-pip --progress-spinner off -r constraints.txt
+
+licences: setup
+	$(BIN)/python -m capsnet.dev licences
+
+# The software bill of materials of the environment, for a release.
+sbom: setup
+	$(BIN)/python -m capsnet.dev sbom
 
 check: setup $(TOOLS)
 	$(BIN)/ruff check .
@@ -52,4 +80,4 @@ format: setup $(TOOLS)
 	$(if $(NPM),npm run --silent format)
 
 clean:
-	rm -rf $(VENV) node_modules build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) .audit node_modules build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -1,9 +1,12 @@
 """How long a visitor of the explorer waits, in a real browser, and with fifty visitors at once.
 
 python benchmarks/explorer_latency.py [--weights runs/mine]
+python benchmarks/explorer_latency.py --static [--weights capsnet_small]
 
-Without --weights a paper-sized CapsNet with random weights is served: the speed is the same. The
-result is printed and appended as one JSON line to results/explorer.jsonl.
+Without --weights a paper-sized CapsNet with random weights is served: the speed is the same. With
+--static the page is a folder of files, by default of capsnet_small, and instead of the fifty there
+is one visitor with a slow processor and a slow connection. The result is printed and appended as
+one JSON line to results/explorer.jsonl.
 """
 
 import argparse
@@ -26,8 +29,11 @@ import torch
 from playwright.sync_api import Page, sync_playwright
 
 from capsnet import create_model
+from capsnet.files import append_line
+from capsnet.lines import sealed
 from capsnet.models.weights import save_weights
 from capsnet.provenance import git_commit
+from capsnet.web.page import write_page
 
 VISITORS, SECONDS, MOVES, STROKES = 50, 10, 100, 20
 ARGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
@@ -63,6 +69,20 @@ DRAW_DOT = """
     target.dispatchEvent(new PointerEvent(name, { pointerId: 1, bubbles: true, ...place }));
   }
 """
+# When the drawing of the first capsule is on the screen, from the moment the address was entered.
+FIRST_PICTURE = """(() => {
+  const paint = CanvasRenderingContext2D.prototype.putImageData;
+  CanvasRenderingContext2D.prototype.putImageData = function (...args) {
+    paint.apply(this, args);
+    if (this.canvas.id === "reconstruction") window.pictureAt ??= performance.now();
+  };
+})()"""
+VISITOR = {"viewport": {"width": 1600, "height": 1000}, "ignore_https_errors": True}
+SLOW_CPU = 4  # times slower
+# Bytes a second and milliseconds of a request: “Fast 3G” as its makers give it (1.6 Mbit/s, 150 ms
+# there and back), and as Chrome's developer tools emulate it, which delay every request by more.
+CONNECTIONS = {"fast_3g": (200_000, 150), "devtools_fast_3g": (180_000, 562.5)}
+VISITS = 5
 READY = """new MutationObserver((changes, observer) => {
   if (!document.body?.dataset.ready) return;
   window.readyAt = performance.now();
@@ -73,15 +93,23 @@ READY = """new MutationObserver((changes, observer) => {
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--weights", help="run, file or name; by default random weights")
+    parser.add_argument("--static", action="store_true", help="the page as files, no server")
     parser.add_argument("--out", type=Path, default=Path("results/explorer.jsonl"))
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        weights = args.weights or random_weights(Path(folder))
-        with server(weights) as address:
-            result = {**in_browser(address), **asyncio.run(fifty_visitors(address))}
+        if args.static:
+            name = args.weights or "capsnet_small"
+            page = write_page(Path(folder) / "page", name)
+            with host(page.out) as address:
+                result = {**in_browser(address), **slow_visitor(address)}
+            result |= {"first_bytes": page.first_bytes, "small_bytes": page.small_bytes}
+        else:
+            name = args.weights or "capsnet_mnist, random"
+            with server(args.weights or random_weights(Path(folder))) as address:
+                result = {**in_browser(address), **asyncio.run(fifty_visitors(address))}
     line = {
-        "benchmark": "explorer_latency",
-        "weights": args.weights or "capsnet_mnist, random",
+        "benchmark": "explorer_latency_static" if args.static else "explorer_latency",
+        "weights": name,
         **{name: round(value, 1) for name, value in result.items()},
         "commit": git_commit(),
         "cores": os.cpu_count(),
@@ -91,9 +119,7 @@ def main() -> None:
         "python": platform.python_version(),
         "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }
-    args.out.parent.mkdir(exist_ok=True)
-    with args.out.open("a") as file:
-        file.write(json.dumps(line) + "\n")
+    append_line(args.out, sealed(line))
     print(json.dumps(line, indent=2))
 
 
@@ -126,11 +152,61 @@ def server(weights: str):
         process.wait()
 
 
+@contextmanager
+def host(folder: Path):
+    """Give out files as hosts of files do, by HTTP/2 and compressed; needs node and openssl."""
+    key, certificate = folder.with_name("key.pem"), folder.with_name("certificate.pem")
+    made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1"]
+    made += ["-subj", "/CN=localhost", "-keyout", str(key), "-out", str(certificate)]
+    subprocess.run(made, check=True, capture_output=True)
+    words = [
+        "node",
+        str(Path(__file__).with_name("host.mjs")),
+        *map(str, (folder, key, certificate)),
+    ]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        yield f"https://localhost:{int(process.stdout.readline())}"
+        process.terminate()
+
+
+def slow_visitor(address: str) -> dict[str, float]:
+    """Milliseconds to the first picture with an empty cache: here, and slowed down."""
+    found = {}
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=shutil.which("chromium"), args=ARGS)
+        for name, connection in {"here": None, **CONNECTIONS}.items():
+            waits = []
+            for _ in range(VISITS):
+                context = browser.new_context(**VISITOR)
+                page = context.new_page()
+                page.add_init_script(FIRST_PICTURE)
+                if connection is not None:
+                    throttle(page, *connection)
+                page.goto(address)
+                page.wait_for_function("() => window.pictureAt")
+                waits.append(page.evaluate("window.pictureAt"))
+                context.close()
+            found[f"first_picture_{name}_ms"] = statistics.median(waits)
+        browser.close()
+    return found
+
+
+def throttle(page: Page, bytes_per_s: int, latency_ms: float) -> None:
+    """Make the processor and the connection of a page slower."""
+    tools = page.context.new_cdp_session(page)
+    tools.send("Emulation.setCPUThrottlingRate", {"rate": SLOW_CPU})
+    tools.send("Network.enable")
+    conditions = {"offline": False, "latency": latency_ms, "downloadThroughput": bytes_per_s}
+    conditions["uploadThroughput"] = bytes_per_s / 2
+    tools.send("Network.emulateNetworkConditions", conditions)
+
+
 def in_browser(address: str) -> dict[str, float]:
     """Milliseconds from the address to the first analysis, from a move and a stroke to pixels."""
     with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=shutil.which("chromium"), args=ARGS)
-        page = browser.new_page(viewport={"width": 1600, "height": 1000})
+        page = browser.new_page(**VISITOR)
         page.add_init_script(READY)
         paints = []
         for _ in range(6):

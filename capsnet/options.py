@@ -7,12 +7,14 @@ def __init__(self, width: Size = 8, dropout: Share = 0.5) …; check_values(hint
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Annotated, Any
+from dataclasses import dataclass, fields
+from typing import Annotated, Any, TypeVar, get_type_hints
 
 from annotated_types import Ge, Gt, Le, Lt
 
 from capsnet.errors import UserError, unknown_name
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,7 @@ Size = Annotated[int, Ge(1), Lt(LARGEST)]
 Share = Annotated[float, Ge(0), Lt(1)]
 Part = Annotated[float, Gt(0), Le(1)]
 Iterations = Annotated[int, Ge(1), Le(1000), Search(1, 5)]
+Above = Annotated[float, Gt(0), Lt(LARGEST_SETTING)]
 Positive = Annotated[float, Ge(0), Lt(LARGEST_SETTING)]
 
 _RULES = {
@@ -123,6 +126,23 @@ def _mistake(name: str, called: str, value: Any, errors: list[Any]) -> UserError
         return UserError(f"{called} cannot be {value!r}: {found['msg']}.")
     whose = f"Each part of {called[0].lower()}{called[1:]}" if inside else called
     return UserError(f"{whose} must be {rule}, not {found['input'] if inside else value!r}.")
+
+
+def restored(kind: type[T], facts: Any) -> T:
+    """Return the dataclass that JSON facts tell of; a UserError for what its types do not allow."""
+    word = kind.__name__.lower()
+    if not isinstance(facts, dict):
+        raise UserError(f"{word} must be an object, not {facts!r}.")
+    names = [field.name for field in fields(kind)]  # type: ignore[arg-type]
+    for name in facts:
+        if name not in names:
+            raise unknown_name(f"part of {word}", name, names)
+    values = {name: tuples(x) for name, x in facts.items()}
+    check_values(get_type_hints(kind, include_extras=True), values)
+    try:
+        return kind(**values)
+    except TypeError as error:  # something is missing
+        raise UserError(f"{word} is not whole ({error}).") from error
 
 
 def tuples(value: Any) -> Any:

@@ -109,7 +109,7 @@ def tiny_pictures(tmp_path):
         ("data check mnist --folder nowhere", "no folder nowhere"),
         ("data fetch mnits", "did you mean 'mnist'"),
         ("data check digits --folder OWN", "need no folder"),
-        ("info --weights nowhere/run", "no file or folder"),
+        ("info nowhere/run", "no file or folder"),
         ("demo --seconds 0", "greater than 0"),
         ("demo --seconds nan", "greater than 0"),
         ("demo --seconds inf", "greater than 0"),

@@ -36,14 +36,15 @@ BELOW = {
     },
     "report": {"tasks", "pictures", "measures", "models", "data", "training"},
     "tuning": {"tasks", "pictures", "models", "data", "training", "report"},
-    "web": {"tasks", "pictures", "measures", "ops", "models", "data", "prediction"},
+    "web": {"tasks", "pictures", "measures", "ops", "models", "data", "prediction", "exporting"},
     "errors": set(),
     "files": set(),
+    "lines": set(),
     "options": set(),
     "plugins": set(),
     "provenance": set(),
 }
-LEAVES = {"errors", "files", "options", "plugins", "provenance"}
+LEAVES = {"errors", "files", "lines", "options", "plugins", "provenance"}
 ABOVE = {"__init__", "__main__", "cli", "dev"}  # may import all
 
 
@@ -144,6 +145,70 @@ def test_path_from_train_to_procedure_1_is_the_one_that_runs(cli, tmp_path):
     ran = stack_of_a_run("route_chunked", cli, tmp_path / "run")
     assert [path for path in ran if not path.startswith("cli/")] == told[1:]
     assert told[0] in ran
+
+
+# What runs code that a file or a user brings; a plugin is named by the user, who means to run it.
+FORBIDDEN = {
+    "eval",
+    "exec",
+    "compile",
+    "__import__",
+    "pickle",
+    "marshal",
+    "shelve",
+    "dill",
+    "cloudpickle",
+    "joblib",
+    "yaml",
+    "os.system",
+    "os.popen",
+    "torch.load",
+    "torch.save",
+    "subprocess.getoutput",
+}
+
+
+# CIFAR-10's own Python files, by their digests, and with an unpickler that knows arrays alone.
+ALLOWED = {"capsnet.data.sources.cifar": ["pickle"]}
+
+
+def dangers(tree):
+    """Yield the calls and imports that could run what a file says."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            name = ast.unparse(node.func)
+            if name in FORBIDDEN:
+                yield name
+            keywords = {k.arg: k.value for k in node.keywords}
+            for option in ("shell", "allow_pickle"):
+                if option in keywords and ast.unparse(keywords[option]) != "False":
+                    yield f"{name}({option}=…)"
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            names = [alias.name for alias in node.names]
+            module = getattr(node, "module", None)
+            yield from {*(x.split(".")[0] for x in names), module} & FORBIDDEN
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "eval(x)",
+        "import pickle",
+        "from pickle import loads",
+        "import yaml; yaml.load(x)",
+        "torch.load(path, weights_only=True)",
+        "np.load(path, allow_pickle=True)",
+        "subprocess.run(x, shell=True)",
+    ],
+)
+def test_what_runs_code_is_found(code):
+    assert list(dangers(ast.parse(code)))
+
+
+@pytest.mark.parametrize("path", FILES, ids=module_name)
+def test_no_file_is_run_as_code(path):
+    allowed = ALLOWED.get(module_name(path), [])
+    assert list(dangers(ast.parse(path.read_text(encoding="utf-8")))) == allowed
 
 
 def test_architecture_fits_on_one_screen():

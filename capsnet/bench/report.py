@@ -1,6 +1,5 @@
 """One benchmark by name: runs it, says where it ran, and writes it as a table."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ from capsnet.bench.step import bench_epoch, bench_inference, bench_step
 from capsnet.bench.stream import bench_stream
 from capsnet.bench.timing import Shown
 from capsnet.errors import UserError
+from capsnet.lines import read_sealed
 from capsnet.options import LARGEST
 from capsnet.provenance import git_commit, machine
 
@@ -81,13 +81,12 @@ def table(result: dict[str, Any]) -> str:
 def last_benches(results_folder: Path) -> dict[str, dict[str, Any]]:
     """Return the last result of each benchmark and device in bench.jsonl, as bench/KIND/gpu."""
     path = results_folder / "bench.jsonl"
-    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     try:
         return {
             f"bench/{result['bench']}/{'cpu' if result['device'] == 'cpu' else 'gpu'}": result
-            for result in map(json.loads, lines)
+            for _, result in read_sealed(path)
         }
-    except (ValueError, TypeError, KeyError) as error:
+    except KeyError as error:
         raise UserError(f"{path} holds a line that no benchmark wrote; remove it.") from error
 
 

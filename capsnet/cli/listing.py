@@ -168,26 +168,30 @@ def num_parameters(name: str) -> int | None:
     return None
 
 
-def info(weights: str | None = None, plugin: tuple[Path, ...] = (), json: bool = False) -> int:
-    """Tell versions, devices and folders, or what a weights file is.
+def info(
+    file: Positional[str | None] = None,
+    plugin: tuple[Path, ...] = (),
+    json: bool = False,
+) -> int:
+    """Tell versions, devices and folders, or what a weights file is and whether it is whole.
 
-    Example: capsnet info
+    Example: capsnet info runs/mine
 
     Args:
-        weights: Folder of a run, a weights file, or the name of a model with shipped weights.
+        file: Folder of a run, a weights file, or the name of a model with shipped weights.
         plugin: Python files of yours that register models.
         json: Print the result as one JSON object on the last line.
     """
     import torch
 
     from capsnet.data import cache_folder
-    from capsnet.models.weights import find_model
+    from capsnet.models.weights import find_model, find_weights
     from capsnet.plugins import load_plugins
     from capsnet.provenance import versions
 
     load_plugins(plugin)
-    if weights is not None:
-        facts = find_model(weights)[1].to_json()
+    if file is not None:
+        facts = {**find_model(file)[1].to_json(), "file": checked_file(find_weights(file))}
     else:
         gpus = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
         facts = {
@@ -198,3 +202,18 @@ def info(weights: str | None = None, plugin: tuple[Path, ...] = (), json: bool =
         }
     show(json, facts, json_format.dumps(facts, indent=2))
     return 0
+
+
+def checked_file(path: Path) -> dict[str, str | int]:
+    """Return what is known of the bytes of a weights file that could be read."""
+    from capsnet.models.tensor_file import read_tensor_file
+    from capsnet.models.weights import is_shipped
+
+    digest = read_tensor_file(path).digest
+    if is_shipped(path):
+        whole = "its digest is the one that the package knows"
+    elif digest is not None:
+        whole = "its digest fits"
+    else:
+        whole = "it has no digest, from before there were any: damage may go unnoticed"
+    return {"path": str(path), "bytes": path.stat().st_size, "checked": whole}

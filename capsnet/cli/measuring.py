@@ -1,6 +1,5 @@
 """Verbs that measure and reproduce: bench, reproduce."""
 
-import json as json_format
 import sys
 from pathlib import Path
 from typing import Literal
@@ -49,6 +48,7 @@ def bench(
     from capsnet.bench.report import run_bench, table
     from capsnet.bench.routing import WrongResult
     from capsnet.files import append_line
+    from capsnet.lines import sealed
     from capsnet.plugins import load_plugins
     from capsnet.training.device import pick_device
     from capsnet.training.progress import WorkProgress
@@ -82,7 +82,7 @@ def bench(
         result["commit"] = commit
     show(json, result, table(result))  # before what may fail: it took minutes
     if save is not None:
-        append_line(save, json_format.dumps(result))
+        append_line(save, sealed(result))
     if plot is not None:
         save_figure(draw_speed(result), plot)
     return 0

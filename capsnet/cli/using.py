@@ -234,6 +234,7 @@ def explore(
     overlap_weights: str | None = None,
     cnn_weights: str | None = None,
     plugin: tuple[Path, ...] = (),
+    static: Path | None = None,
 ) -> int:
     """See and touch what a trained CapsNet knows, in the browser.
 
@@ -247,10 +248,20 @@ def explore(
         overlap_weights: The same for pairs of digits; by default --weights if that draws pairs.
         cnn_weights: The same for a CNN to compare with.
         plugin: Python files of yours that register models.
+        static: Serve nothing, but write the page to this folder, for any web server: the networks
+            then run in the browser. By default that of capsnet_small, which loads quickly.
     """
     from capsnet.plugins import load_plugins
-    from capsnet.web.server import serve
 
     load_plugins(plugin)
+    if static is not None:
+        from capsnet.web.page import write_page
+
+        if open or (host, port) != ("127.0.0.1", 8000):
+            raise UserError("--static serves nothing; leave --host, --port and --open out.")
+        print(write_page(static, weights, overlap_weights, cnn_weights))
+        return 0
+    from capsnet.web.server import serve
+
     serve(weights, host, port, open, overlap_weights, cnn_weights)
     return 0

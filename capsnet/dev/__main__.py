@@ -4,12 +4,13 @@ import sys
 
 from capsnet.cli.command import Command
 from capsnet.cli.measuring import reproduce
+from capsnet.dev.packages import licences, sbom
 from capsnet.dev.publishing import report, ship
 
 COMMAND = Command(
     "python -m capsnet.dev",
     "For those who keep this repository: make runs, write pages, ship weights.",
-    {"make": (reproduce,), "publish": (report, ship)},
+    {"make": (reproduce,), "publish": (report, ship), "tell": (licences, sbom)},
 )
 
 

@@ -20,7 +20,8 @@ from torch import Tensor
 from capsnet.errors import UserError, needs
 from capsnet.exporting.answering import Answering
 from capsnet.exporting.facts import INPUT
-from capsnet.models.weights import HEADER, Card, load_weights, save_weights
+from capsnet.models.tensor_file import HEADER
+from capsnet.models.weights import Card, load_weights, save_weights
 
 Run = Callable[[Tensor], dict[str, Tensor]]
 LARGEST_BATCH = 2**20  # a bound that torch.export asks for

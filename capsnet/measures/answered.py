@@ -6,12 +6,11 @@ answered = Answered.load(Path("runs/scans/answers-test.npz")); answered.answers,
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from zipfile import BadZipFile
 
 import numpy as np
 
 from capsnet.errors import UserError
-from capsnet.files import whole_file
+from capsnet.files import parse_json, whole_file
 from capsnet.tasks import Task, task_from_json
 
 
@@ -49,13 +48,13 @@ class Answered:
         try:
             with np.load(path, allow_pickle=False) as file:
                 return cls(
-                    task_from_json(json.loads(str(file["task"]))),
+                    task_from_json(parse_json(str(file["task"]))),
                     file["answers"],
                     file["labels"],
-                    tuple(json.loads(str(file["files"]))),
-                    tuple(json.loads(str(file["groups"]))),
+                    tuple(parse_json(str(file["files"]))),
+                    tuple(parse_json(str(file["groups"]))),
                 )
         except FileNotFoundError:
             raise UserError(f"There is no {path}; finish the run with --resume first.") from None
-        except (OSError, EOFError, KeyError, ValueError, BadZipFile) as error:
+        except Exception as error:  # numpy and zipfile raise whatever the damage makes them
             raise UserError(f"{path} cannot be read ({error}); make the run again.") from None

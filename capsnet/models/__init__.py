@@ -1,6 +1,6 @@
 """Models by name: create_model("capsnet_mnist"), list_models(); the contract is in model.py."""
 
-from capsnet.models.abilities import Draws, Embeds, Placed, Traced
+from capsnet.models.abilities import Chained, Draws, Embeds, Placed, Traced
 from capsnet.models.capsnet import CapsNet
 from capsnet.models.cnn import CnnBaseline, CnnMultiMnist, CnnSmall
 from capsnet.models.cnn_modern import CnnModern
@@ -29,6 +29,7 @@ __all__ = [
     "CapsNetModern",
     "CapsOnTrunk",
     "CapsRegressor",
+    "Chained",
     "Classifier",
     "CnnBaseline",
     "CnnModern",

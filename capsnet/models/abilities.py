@@ -6,7 +6,7 @@ A model has an ability if it has its methods: `if (artist := model.draws) is not
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from capsnet.ops import RoutingTrace
 
@@ -54,3 +54,11 @@ class Embeds(Protocol):
 
     def embed(self, images: Tensor) -> Tensor:
         """Return the features [N, F] that the answers to images [N, C, H, W] are made of."""
+
+
+@runtime_checkable
+class Chained(Protocol):
+    """Is a chain of layers, each of which takes what the one before gave: others can run it too."""
+
+    def chain(self) -> tuple[nn.Module, ...]:
+        """Return the layers from images [N, C, H, W] to capsules v [N, J, E] or answers [N, J]."""

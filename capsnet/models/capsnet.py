@@ -148,6 +148,10 @@ class CapsNet(CapsClassifier):
         """Return the primary capsules u [N, I, D] of images [N, C, H, W]."""
         return self.primary_caps(self.conv(images))
 
+    def chain(self) -> tuple[nn.Module, ...]:
+        """Return the layers from images to class capsules."""
+        return self.conv, self.primary_caps, self.class_caps
+
     @torch.no_grad()
     def _init_as_authors(self) -> None:
         for module in self.modules():

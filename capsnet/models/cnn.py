@@ -39,6 +39,10 @@ class Cnn(Classifier):
         """Return the last hidden features [N, F]."""
         return self.layers[:-1](images).to(self.layers[-1].weight.dtype)
 
+    def chain(self) -> tuple[nn.Module, ...]:
+        """Return the layers from images to probabilities."""
+        return *self.layers, nn.Softmax(dim=1)
+
 
 @register_model("cnn_baseline")
 class CnnBaseline(Cnn):
@@ -101,6 +105,10 @@ class CnnMultiMnist(Cnn):
         """Return logits as v [N, J, 1] and one probability per class as answers [N, J]."""
         logits = super().forward(images).v
         return Output(logits, torch.sigmoid(logits.squeeze(-1)))
+
+    def chain(self) -> tuple[nn.Module, ...]:
+        """Return the layers from images to probabilities."""
+        return *self.layers, nn.Sigmoid()
 
     def loss(self, output: Output, batch: Batch, progress: Progress) -> Tensor:
         """Return the sigmoid cross-entropy, summed over classes and averaged over the batch."""

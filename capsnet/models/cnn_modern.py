@@ -76,6 +76,12 @@ class CnnModern(DrawingClassifier):
         with full_precision(features):
             return self.readout(features)
 
+    def chain(self) -> tuple[nn.Module, ...]:
+        """Return the layers from images to probabilities."""
+        head = (self.pool, nn.Flatten(), self.features, nn.ReLU(), self.readout)
+        one = isinstance(self.task, OneLabel)
+        return *self.stem.layers, *self.conv, *head, nn.Softmax(dim=1) if one else nn.Sigmoid()
+
     def winner(self, v: Tensor) -> Tensor:
         """Return the class [N] that v [N, J, E] speaks for."""
         return self.logits(v.flatten(1)).argmax(dim=1)

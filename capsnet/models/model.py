@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.utils import _pytree
 
 from capsnet.errors import UserError
-from capsnet.models.abilities import Draws, Embeds, Placed, Traced
+from capsnet.models.abilities import Chained, Draws, Embeds, Placed, Traced
 from capsnet.tasks import Batch, Labels, OneLabel, Pairs, SeveralLabels, Task
 
 
@@ -114,6 +114,11 @@ class Model(nn.Module, ABC):
     def embeds(self) -> Embeds | None:
         """The model as one with hidden features, if it has them."""
         return self if isinstance(self, Embeds) else None
+
+    @property
+    def chained(self) -> Chained | None:
+        """The model as a chain of layers, if it is one."""
+        return self if isinstance(self, Chained) else None
 
     def set_task(self, task: Task) -> None:
         """Say what the model is trained for; a UserError if it is made for something else."""

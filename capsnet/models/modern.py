@@ -7,7 +7,7 @@ from math import ceil, prod
 from typing import Literal, get_args
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from capsnet.errors import UserError, unknown_name
 from capsnet.layers import (
@@ -107,6 +107,10 @@ class CapsNetModern(CapsClassifier):
     def primary(self, images: Tensor) -> Tensor:
         """Return the primary capsules u [N, I, D] of images [N, C, H, W]."""
         return self.primary_caps(self.stem(images))
+
+    def chain(self) -> tuple[nn.Module, ...]:
+        """Return the layers from images to class capsules."""
+        return *self.stem.layers, self.primary_caps, self.class_caps
 
     def loss(self, output: Output, batch: Batch, progress: Progress) -> Tensor:
         """Return margin loss + reconstruction_weight * SSE + cycle_weight * what a cycle loses."""

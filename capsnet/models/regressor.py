@@ -76,7 +76,7 @@ class CapsRegressor(Model):
         """Return the squared error, in units of the ranges, + reconstruction_weight * SSE."""
         squared = ((output.answers - batch.labels) / self.span).square()
         weights = batch.weights
-        loss = squared.mean() if weights is None else weighted_mean(squared.mean(dim=1), weights)
+        loss = weighted_mean(squared.flatten() if weights is None else squared.mean(dim=1), weights)
         if self.decoder is None or self.reconstruction_weight == 0:
             return loss
         pixels = self.draw(output.v).to(batch.images.dtype)

@@ -3,62 +3,59 @@
 save_weights(model, path, card); model, card = load_weights(path)
 """
 
-import json
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, get_type_hints
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from annotated_types import Ge, Lt
 from torch import Tensor
 
 from capsnet.errors import UserError
-from capsnet.files import whole_file
+from capsnet.files import read_shipped
 from capsnet.models.model import Model
 from capsnet.models.registry import create_model, model_entry, option_of
-from capsnet.options import tuples
+from capsnet.models.tensor_file import load_tensors, save_tensors
+from capsnet.options import check_values, tuples
 from capsnet.pictures.layout import Layout
 from capsnet.pictures.reading import Reading
 from capsnet.tasks import Calibration, OneLabel, Pairs, Task, task_from_json
 
 WEIGHTS = "weights.safetensors"  # in the folder of a finished run
+SHELF = Path(__file__).resolve().parent.parent / "assets" / "weights"  # those of the package
 SPLIT_FILE = "split.csv"  # beside it: the split of every picture, if they are the user's own
-HEADER = "capsnet"  # the key of our JSON among the metadata of the file
 
 
-def save_tensors(path: Path, tensors: dict[str, Tensor], record: dict[str, Any]) -> None:
-    """Write tensors and a JSON record as one safetensors file, whole or not at all."""
-    plain = {name: x.detach().cpu().contiguous() for name, x in tensors.items()}
-    with whole_file(path) as temporary:
-        try:
-            save_file(plain, temporary, {HEADER: json.dumps(record)})
-        except SafetensorError as error:  # how a full disk shows
-            raise OSError(str(error)) from error
+LARGEST_SIDE = 8192  # of an image: more pixels than a picture may have
 
-
-def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Read what `save_tensors` wrote; a UserError says what is wrong with the file."""
-    try:
-        path.open("rb").close()  # its errors say more than those of safetensors
-        with safe_open(path, "pt") as file:
-            record = dict(json.loads((file.metadata() or {})[HEADER]))
-            return {name: file.get_tensor(name) for name in file.keys()}, record  # noqa: SIM118
-    except FileNotFoundError as error:
-        raise UserError(f"There is no file {path}; train a model first.") from error
-    except PermissionError as error:
-        raise UserError(f"You may not read {path}; ask its owner, or use another copy.") from error
-    except (SafetensorError, OSError) as error:
-        raise UserError(
-            f"{path} cannot be read ({error}); it is damaged or cut short: use another copy."
-        ) from error
-    except (KeyError, ValueError, TypeError) as error:
-        raise UserError(f"{path} was not written by capsnet; give a file that was.") from error
+# What the parts of a card must be, and the settings in it that we read.
+PARTS: dict[str, Any] = {
+    "model": str,
+    "options": dict[str, Any],
+    "config": dict[str, Any] | None,
+    "classes": list[str],
+    "result": dict[str, Any],
+    "versions": dict[str, Any],
+}
+SETTINGS = {
+    **get_type_hints(Layout, include_extras=True),
+    "data": str,
+    "data_folder": str | None,
+    "data_seed": Annotated[int, Ge(0), Lt(2**32)],
+    "fold": int,
+    "folds": int,
+    "holdout": int | None,
+}
 
 
 def shipped_path(name: str) -> Path:
     """Return where the package keeps the weights of a model, shipped or not."""
-    return Path(__file__).parent.parent / "assets" / "weights" / f"{name}.safetensors"
+    return SHELF / f"{name}.safetensors"
+
+
+def is_shipped(path: Path) -> bool:
+    """Return whether a weights file comes with the package."""
+    return path.resolve().parent == SHELF
 
 
 @dataclass(frozen=True)
@@ -131,13 +128,15 @@ class Card:
     def from_json(cls, facts: dict[str, Any]) -> "Card":
         """Return the card that `to_json` wrote, now or before tasks had names."""
         facts = dict(facts)
+        check_values(PARTS, facts)
+        check_values(SETTINGS, {name: tuples(x) for name, x in (facts.get("config") or {}).items()})
         config, classes = facts.pop("config", None), facts.pop("classes", None)
         told = facts.pop("task", None)
         task: Task | None = None
         if told is not None:
             task = task_from_json(told)
         elif classes is not None:
-            overlap = config is not None and config["data"] in ("multimnist", "multidigits")
+            overlap = (config or {}).get("data") in ("multimnist", "multidigits")
             task = (Pairs if overlap else OneLabel)(tuple(classes))
         options = plain_options(facts.pop("options"))
         named = {name: facts.pop(name, {}) for name in ("result", "versions")}
@@ -158,8 +157,10 @@ def find_model(where: str) -> tuple[Model, Card]:
     """Return model and card from the folder of a run, a weights file or a shipped model's name."""
     path = find_weights(where)
     model, card = load_weights(path)
-    if card.config is None or card.task is None:
+    if card.config is None or card.task is None or "data" not in card.config:
         raise UserError(f"{path} does not say what it was trained on; give weights of a run.")
+    if card.reading is not None and card.reading.image_shape != model.image_shape:
+        raise UserError(f"The card in {path} tells of images of another size; use another copy.")
     return model, replace(card, folder=path.parent)
 
 
@@ -237,12 +238,16 @@ def save_weights(
     model: Model, path: Path, card: Card | None = None, dtype: torch.dtype | None = None
 ) -> None:
     """Write the model's weights with a card; by default one that says the model alone."""
-    tensors = {k: x if dtype is None else x.to(dtype) for k, x in model.state_dict().items()}
+    tensors = model.state_dict()
+    if dtype is not None:
+        tensors = {k: x.to(dtype) if x.is_floating_point() else x for k, x in tensors.items()}
     save_tensors(path, tensors, (card or Card(model.name, model.options)).to_json())
 
 
 def read_weights(path: Path) -> tuple[dict[str, Tensor], Card]:
     """Return the tensors and the card of a weights file."""
+    if is_shipped(path):
+        read_shipped(path)
     tensors, facts = load_tensors(path)
     if "model" not in facts or not isinstance(facts.get("options"), dict):
         raise UserError(f"{path} holds no model; give the weights.safetensors of a run.")
@@ -255,11 +260,48 @@ def read_weights(path: Path) -> tuple[dict[str, Tensor], Card]:
 def load_weights(path: Path) -> tuple[Model, Card]:
     """Rebuild the model that a weights file belongs to; returns it with its card."""
     tensors, card = read_weights(path)
-    model = create_model(card.model, **card.options)
+    model = _model_of(card, tensors, path)
     set_weights(model, tensors, path)
     if card.task is not None:
         model.set_task(card.task)
     return model, card
+
+
+def _model_of(card: Card, tensors: dict[str, Tensor], path: Path) -> Model:
+    """Build the model of a card; a UserError, before it takes any memory, if it is another."""
+    classes, shape = card.options.get("num_classes"), card.options.get("image_shape")
+    most = sum(x.numel() for x in tensors.values())  # each class has a weight, or more
+    if type(classes) is int and classes > most:
+        raise UserError(f"The card in {path} tells of {classes:,} classes; use another copy.")
+    if isinstance(shape, tuple) and any(type(x) is int and x > LARGEST_SIDE for x in shape):
+        raise UserError(f"The card in {path} tells of images of {shape}; use another copy.")
+    try:
+        with torch.device("meta"):
+            model = create_model(card.model, **card.options)
+    except UserError:
+        raise
+    except Exception:  # a model may look at its weights, and here there are none
+        pass
+    else:
+        _require_same(model, model.state_dict(), tensors, path)
+    try:
+        return create_model(card.model, **card.options)
+    except UserError:
+        raise
+    except Exception as error:  # whatever comes of options that nobody gave
+        raise UserError(
+            f"The card in {path} tells of a model that cannot be built ({error}); use another copy."
+        ) from error
+
+
+def _require_same(
+    model: Model, own: dict[str, Tensor], tensors: dict[str, Tensor], path: Path
+) -> None:
+    if {k: x.shape for k, x in own.items()} != {k: x.shape for k, x in tensors.items()}:
+        raise UserError(
+            f"{path} holds the weights of another model than {model.name} with these options; "
+            "give the model and options it was trained with."
+        )
 
 
 def set_weights(
@@ -267,19 +309,33 @@ def set_weights(
 ) -> None:
     """Load tensors into the model; a UserError if they are those of another one.
 
-    Without `keep_head` those of its head are left as they are.
+    They must be numbers, of the names, shapes and kind of the model's own. Without `keep_head`
+    those of its head are left as they are.
     """
     own = model.state_dict()
     if not keep_head:
         heads = tuple(f"{name}." for name in model.head)
         tensors = {name: x for name, x in tensors.items() if not name.startswith(heads)}
         own = {name: x for name, x in own.items() if not name.startswith(heads)}
-    if {k: x.shape for k, x in own.items()} != {k: x.shape for k, x in tensors.items()}:
-        raise UserError(
-            f"{path} holds the weights of another model than {model.name} with these options; "
-            "give the model and options it was trained with."
-        )
+    _require_same(model, own, tensors, path)
+    for name, x in tensors.items():
+        if x.is_floating_point() != own[name].is_floating_point():
+            raise UserError(
+                f"{path} says that {name} is of type {x.dtype}, which weights of {model.name} are "
+                "not; use another copy."
+            )
+        if not is_finite(x) and is_finite(own[name]):  # a buffer may be infinite by design
+            raise UserError(
+                f"{path} holds weights that are no numbers ({name} has NaN or infinite ones); "
+                "use another copy, or train again."
+            )
     model.load_state_dict({k: x.to(own[k].dtype) for k, x in tensors.items()}, strict=keep_head)
+
+
+def is_finite(x: Tensor) -> bool:
+    """Return whether a tensor has neither NaN nor infinite elements."""
+    # A finite sum has finite terms, and is far quicker to make than a mask.
+    return bool(x.sum().isfinite() or x.isfinite().all())
 
 
 def plain_options(options: dict[str, Any]) -> dict[str, Any]:

@@ -1,6 +1,8 @@
 """Losses: margin (Eq. 4), spread (matrix capsules) and reconstruction.
 
 loss = margin_loss(lengths, labels) + 0.0005 * reconstruction_loss(pixels, images)
+
+A loss of half precision is fp32: from 256 on, squares leave fp16.
 """
 
 import torch
@@ -9,6 +11,7 @@ from torch import Tensor
 
 from capsnet.errors import UserError
 from capsnet.ops.plain import needs_plain
+from capsnet.ops.squash import widened
 
 
 def margin_loss(
@@ -42,6 +45,7 @@ def margin_loss(
         >>> margin_loss(torch.tensor([[0.8, 0.3]]), torch.tensor([0]))  # 0.1^2 + 0.5 * 0.2^2
         tensor(0.0300)
     """
+    lengths = widened(lengths)
     T = class_table(targets, lengths)
     present = F.relu(m_pos - lengths).square()
     absent = F.relu(lengths - m_neg).square()
@@ -73,6 +77,7 @@ def spread_loss(
         >>> spread_loss(torch.tensor([[0.9, 0.2]]), torch.tensor([0]))  # (0.9 - 0.7)^2
         tensor(0.0400)
     """
+    activations = widened(activations)
     T = class_table(labels, activations)
     if labels.dim() == 1:
         a_t = (activations * T).sum(dim=1, keepdim=True)
@@ -103,12 +108,17 @@ def reconstruction_loss(pixels: Tensor, images: Tensor, weights: Tensor | None =
             f"Pictures of shape {tuple(pixels.shape)} cannot be compared with images of "
             f"{tuple(images.shape)}; give both the same shape."
         )
-    return weighted_mean(F.mse_loss(pixels, images, reduction="none").flatten(1).sum(1), weights)
+    squares = F.mse_loss(widened(pixels), widened(images), reduction="none")
+    return weighted_mean(squares.flatten(1).sum(1), weights)
 
 
 def weighted_mean(losses: Tensor, weights: Tensor | None = None) -> Tensor:
-    """Return the mean of losses [N], each times what its sample counts [N]: sum_n w_n L_n / N."""
-    return (losses if weights is None else losses * weights.to(losses.dtype)).mean()
+    """Return the mean of losses [N], each times what its sample counts [N]: sum_n w_n L_n / N.
+
+    Of no sample at all it is 0, with gradient 0.
+    """
+    counted = losses if weights is None else losses * weights.to(losses.dtype)
+    return counted.mean() if len(counted) else counted.sum()
 
 
 def class_table(targets: Tensor, like: Tensor) -> Tensor:

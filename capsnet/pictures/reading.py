@@ -6,7 +6,7 @@ reading = Reading(size=32, channels=1, window=(0, 4095)); card.reading.to_json()
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from capsnet.options import tuples
+from capsnet.options import Size, restored
 
 Fit = Literal["pad", "crop", "stretch"]
 BYTE_WHITE = 255
@@ -22,11 +22,16 @@ class Reading:
     ink: the model reads bright ink on black, so that photos of paper have to be cleaned first.
     """
 
-    size: int
-    channels: int
+    size: Size
+    channels: Size
     fit: Fit = "pad"
     window: tuple[float, float] | None = None
     ink: bool = False
+
+    @property
+    def image_shape(self) -> tuple[int, int, int]:
+        """The shape of an image."""
+        return self.channels, self.size, self.size
 
     @property
     def white(self) -> int:
@@ -40,7 +45,7 @@ class Reading:
     @classmethod
     def from_json(cls, facts: dict[str, Any]) -> "Reading":
         """Return the rules that `to_json` wrote."""
-        return cls(**{name: tuples(x) for name, x in facts.items()})
+        return restored(cls, facts)
 
     def __str__(self) -> str:
         how = {

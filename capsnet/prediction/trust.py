@@ -13,6 +13,7 @@ from capsnet.data.streams.stream import ImageStream
 from capsnet.models import Model
 from capsnet.models.reference import NAME, NUM_KNOWN, Reference, measure_reference
 from capsnet.models.weights import Card
+from capsnet.options import restored
 from capsnet.tasks import OneLabel, Pairs
 
 LONG = 0.5  # midway between the margins of Eq. 4
@@ -25,7 +26,7 @@ BLANK = "there is nothing on the picture"
 def find_reference(model: Model, card: Card, shows_digits: bool) -> Reference | None:
     """Return what the card of a model says is usual, or what the embedded digits show."""
     if (kept := card.more.get(NAME)) is not None:
-        return Reference(**kept)
+        return restored(Reference, kept)
     if not shows_digits or model.draws is None or not isinstance(model.task, OneLabel):
         return None
     channels, size, _ = model.image_shape

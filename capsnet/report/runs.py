@@ -3,21 +3,21 @@
 runs = open_runs(Path("runs/scans"), say); runs.done[0].test.answers
 """
 
-import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import torch
 
 from capsnet.data import SplitName, Stream
 from capsnet.errors import UserError
+from capsnet.files import parse_json, read_json
 from capsnet.measures.answered import Answered
 from capsnet.models import Model
 from capsnet.models.weights import SPLIT_FILE, WEIGHTS, Card, load_weights
-from capsnet.options import tuples
+from capsnet.options import check_values, tuples
 from capsnet.plugins import load_plugins
 from capsnet.tasks import Calibration
 from capsnet.training.config import TrainConfig
@@ -113,7 +113,7 @@ def find_runs(folder: Path) -> tuple[list[Path], tuple[str, ...]]:
 def unbegun(folder: Path, places: Sequence[Path]) -> tuple[str, ...]:
     """Return the names of folds that the runs in a folder ask for, and that were never begun."""
     inner = [place for place in places if place != folder]
-    wanted = max((int(_json(place / CONFIG).get("folds") or 0) for place in inner), default=0)
+    wanted = max((config_of(read_json(place / CONFIG)).folds for place in inner), default=0)
     begun = {place.name.split("-")[0] for place in folder.iterdir()}
     return tuple(name for k in range(wanted) if (name := f"fold{k + 1}") not in begun)
 
@@ -122,8 +122,15 @@ def config_of(facts: dict[str, Any]) -> TrainConfig:
     """Return the settings that a run saved; those it does not know are at their default."""
     known = {field.name for field in fields(TrainConfig)}
     given = {name: tuples(x) for name, x in facts.items() if name in known}
-    given |= {n: Path(given[n]) for n in PATHS if given.get(n) is not None}
-    return TrainConfig(**given | {"plugin": tuple(map(Path, given.get("plugin", ())))})
+    try:
+        given |= {n: Path(given[n]) for n in PATHS if given.get(n) is not None}
+        given |= {"plugin": tuple(map(Path, given.get("plugin", ())))}
+        check_values(get_type_hints(TrainConfig, include_extras=True), given)
+    except (TypeError, ValueError) as error:
+        raise UserError(
+            f"The {CONFIG} of a run is damaged ({error}); make the run again."
+        ) from error
+    return TrainConfig(**given)
 
 
 def _name(place: Path, folder: Path) -> str:
@@ -132,8 +139,7 @@ def _name(place: Path, folder: Path) -> str:
 
 def _open(folder: Path, name: str, say: Say, data: RunData | None = None) -> DoneRun:
     say(f"reading {folder.name}")
-    facts = _json(folder / CONFIG)
-    config = config_of(facts)
+    config = config_of(read_json(folder / CONFIG))
     load_plugins(config.plugin)
     model, card = load_weights(folder / WEIGHTS)
     data = data or open_run_data(config, folder)
@@ -156,7 +162,7 @@ def _open(folder: Path, name: str, say: Say, data: RunData | None = None) -> Don
         validation,
         test,
         data,
-        _json(checked) if checked.exists() else {},
+        read_json(checked) if checked.exists() else {},
     )
 
 
@@ -208,13 +214,6 @@ def names_of(stream: Stream, prefix: str) -> tuple[tuple[str, ...], tuple[str, .
 def _history(path: Path, metric: str) -> tuple[Epoch, ...]:
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
-        return tuple(Epoch.from_json(json.loads(line), metric) for line in lines)
-    except (OSError, ValueError, KeyError):
+        return tuple(Epoch.from_json(parse_json(line), metric) for line in lines)
+    except (OSError, ValueError, KeyError, TypeError):
         return ()  # the report then has no learning curves, and says so
-
-
-def _json(path: Path) -> dict[str, Any]:
-    try:
-        return dict(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError) as error:
-        raise UserError(f"{path} cannot be read ({error}); make the run again.") from None

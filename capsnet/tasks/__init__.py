@@ -3,6 +3,7 @@
 task = OneLabel(("cat", "dog")); task.measure(output.answers, labels).error_percent
 """
 
+from capsnet.errors import UserError
 from capsnet.tasks.calibration import Calibration
 from capsnet.tasks.labels import Labels, LabelsResult, OneLabel, Pairs, SeveralLabels
 from capsnet.tasks.numbers import Numbers, NumbersResult
@@ -30,6 +31,8 @@ KINDS: dict[str, type[Task]] = {
 
 def task_from_json(facts: dict[str, object]) -> Task:
     """Return the task that `Task.to_json` wrote; a ValueError if it did not."""
+    if not isinstance(facts, dict):
+        raise UserError(f"a task must be an object, not {facts!r}.")
     kind = KINDS.get(str(facts.get("kind")))
     if kind is None:
         raise ValueError(f"there is no task called {facts.get('kind')!r}")

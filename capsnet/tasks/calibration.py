@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from capsnet.options import tuples
+from capsnet.options import Above, restored
 from capsnet.tasks.labels import OneLabel, SeveralLabels
 from capsnet.tasks.task import Task
 
@@ -26,7 +26,7 @@ class Calibration:
     One label: p_j = a_j^(1/T) / sum_k a_k^(1/T). Several labels: logit p_j = logit(a_j) / T.
     """
 
-    temperature: float = 1.0
+    temperature: Above = 1.0
     thresholds: tuple[float, ...] = ()  # none: the most probable class, or one half
 
     @property
@@ -79,4 +79,4 @@ class Calibration:
     @classmethod
     def from_json(cls, facts: dict[str, Any]) -> "Calibration":
         """Return the calibration that `to_json` wrote."""
-        return cls(**{name: tuples(x) for name, x in facts.items()})
+        return restored(cls, facts)

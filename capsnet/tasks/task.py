@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 from torch import Tensor
 
-from capsnet.options import tuples
+from capsnet.options import restored
 
 
 class Batch(NamedTuple):
@@ -96,5 +96,5 @@ class Task(ABC):
 
     @classmethod
     def from_json(cls, facts: dict[str, Any]) -> Self:
-        """Return the task that `to_json` wrote; lists become tuples."""
-        return cls(**{name: tuples(x) for name, x in facts.items() if name != "kind"})
+        """Return the task that `to_json` wrote; a UserError if it did not."""
+        return restored(cls, {name: x for name, x in facts.items() if name != "kind"})

@@ -305,11 +305,28 @@ def differences(config: SettledConfig, saved: dict[str, Any]) -> list[str]:
     current, saved = config.to_json(), SettledConfig().to_json() | saved
     if not config.shows_own_pictures:  # none is held out by default
         current["holdout"], saved["holdout"] = current["holdout"] or 0, saved["holdout"] or 0
+    now, then = _meant(current, config), _meant(saved, config)
     return [
         f"{f.name}: {saved[f.name]} -> {current[f.name]}"
         for f in fields(config)
-        if f.name not in WHERE and _plain(current[f.name]) != _plain(saved[f.name])
+        if f.name not in WHERE and _plain(now[f.name]) != _plain(then[f.name])
     ]
+
+
+def _meant(told: dict[str, Any], config: TrainConfig) -> dict[str, Any]:
+    """Return settings such that those which mean the same are the same."""
+    from capsnet.data import Augment, find_data
+    from capsnet.training.device import pick_device, pick_precision
+
+    told = dict(told)
+    if isinstance(told["options"], list):
+        told["options"] = sorted(map(str, told["options"]))
+    if told["shift"] is None and find_data(config.data)[0].takes_shift:
+        told["shift"] = Augment.shift
+    if told["precision"] == "auto":
+        bf16 = pick_precision("auto", pick_device(config.device)).itemsize == 2
+        told["precision"] = "bf16" if bf16 else "fp32"
+    return told
 
 
 def _plain(value: Any) -> Any:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from capsnet.errors import UserError
-from capsnet.files import write_text
+from capsnet.files import parse_json, write_text
 from capsnet.training.outcome import Epoch
 
 LOG = "log.jsonl"
@@ -30,7 +30,7 @@ def read_log(folder: Path) -> list[dict[str, Any]]:
     """Return the lines of a run's log; a UserError if there is none."""
     path = folder / LOG
     try:
-        lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        lines = [parse_json(line) for line in path.read_text(encoding="utf-8").splitlines()]
     except (FileNotFoundError, NotADirectoryError) as error:
         raise UserError(f"There is no {path}; give the folder of a run.") from error
     except ValueError as error:

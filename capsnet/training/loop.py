@@ -56,10 +56,12 @@ from capsnet.training.series import is_series, train_baseline, train_series
 from capsnet.training.setup import build_model, open_stream
 from capsnet.training.step import TrainStep, epoch_plan, means, own_rows
 from capsnet.training.stopping import Stop
+from capsnet.training.watching import troubles
 
 LOCK = ".lock"  # held by the process that trains into the folder
 PROBE = 8  # training images whose primary capsules are looked at
 OF_A_MACHINE = {"device", "data_folder", "plugin"}  # settings that processes may differ in
+WATCHED = 5  # the epoch after which capsules should live and drawings differ
 SATURATED = 0.99  # mean length from which a primary capsule says nothing by its length
 
 
@@ -256,7 +258,7 @@ class Run:
         """Run to the end of the last epoch; False if a signal asked to stop before it."""
         done = self.position.epoch * self.steps + self.position.step
         with TrainProgress(self.config.epochs, self.steps, done) as progress:
-            progress.note(str(self.plan))
+            progress.note("\n".join([str(self.plan), *self.position.notes]))
             while not self.is_over():
                 speed = self.run_steps(progress)
                 if self.position.step < self.steps:
@@ -351,6 +353,10 @@ class Run:
                 "All primary capsules have grown to length 1 and hardly shrink again; "
                 "start anew with a larger --warmup-steps or a smaller --lr."
             )
+        if position.epoch == min(WATCHED, self.config.epochs):
+            with self.step.autocast:
+                for sentence in troubles(self.step.model, self.probe):
+                    progress.note(sentence)
         numbers = self.in_words(loss, miss, speed)
         if self.validation is not None:
             with self.step.averaged():

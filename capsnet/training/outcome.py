@@ -44,17 +44,15 @@ class Epoch:
 
     @classmethod
     def from_json(cls, line: dict[str, Any], metric: str) -> "Epoch":
-        """Return the epoch that a line of a log tells of."""
-        return cls(
-            line["epoch"],
-            line["loss"],
-            line[f"train_{metric}"],
-            line["lr"],
-            line["images_per_second"],
-            line["seconds"],
-            line.get("primary_length"),
-            line.get(f"validation_{metric}"),
-        )
+        """Return the epoch that a line of a log tells of; a ValueError if it tells none."""
+        names = ["epoch", "loss", f"train_{metric}", "lr", "images_per_second", "seconds"]
+        more = ["primary_length", f"validation_{metric}"]
+        if not isinstance(line, dict) or type(line.get("epoch")) is not int:
+            raise ValueError("no epoch is told")
+        for name in names + [name for name in more if name in line]:
+            if type(line.get(name)) not in (int, float):
+                raise ValueError(f"{name} of epoch {line['epoch']} is no number")
+        return cls(*(line[name] for name in names), *(line.get(name) for name in more))
 
 
 @dataclass(frozen=True, eq=False)

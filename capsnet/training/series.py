@@ -16,7 +16,7 @@ import torch
 
 from capsnet.data import find_data
 from capsnet.errors import UserError
-from capsnet.files import write_text
+from capsnet.files import read_json, write_text
 from capsnet.models import create_model
 from capsnet.models.weights import WEIGHTS, read_weights
 from capsnet.tasks import Labels
@@ -151,15 +151,17 @@ def _is_finished(config: TrainConfig) -> bool:
     """Whether the run in the folder is finished; with other settings, resuming says which."""
     if not (config.folder / WEIGHTS).exists():
         return False
-    saved = json.loads((config.folder / "config.json").read_text(encoding="utf-8"))
+    saved = read_json(config.folder / "config.json")
     given = {f.name: getattr(config, f.name) for f in fields(TrainConfig)}
-    chosen = {name: saved[name] for name in ("batch_size", "epochs", "patience")}
+    chosen = {name: saved.get(name) for name in ("batch_size", "epochs", "patience")}
     left = {name: x for name, x in chosen.items() if given[name] is None}
     return not differences(SettledConfig(**{**given, **left}), saved)
 
 
 def _result(folder: Path) -> tuple[str, float]:
     """Return the name and value of the figure of a finished run."""
-    result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
-    metric = next(m for m in ("error_percent", "mean_absolute_error") if m in result)
-    return metric, float(result[metric])
+    result = read_json(folder / "result.json")
+    for metric in ("error_percent", "mean_absolute_error"):
+        if isinstance(result.get(metric), int | float):
+            return metric, float(result[metric])
+    raise UserError(f"{folder / 'result.json'} tells no result; make the run again.")

@@ -18,7 +18,6 @@ from PIL import Image
 from torch import Tensor
 
 from capsnet.data import OverlapStream
-from capsnet.data.sets.digits import load_digits
 from capsnet.models import Model
 from capsnet.models.weights import Card
 from capsnet.prediction.seeing import reads_ink
@@ -84,27 +83,9 @@ class Worker:
 def add_routes(app: FastAPI, nets: Nets, worker: Worker) -> None:
     """Add the page and the API."""
     main, pairs, cnn = nets.capsnet, nets.overlap, nets.cnn
-    samples, digits, split = open_samples(main), digit_samples(), load_digits("test")
+    samples, digits = open_samples(main), digit_samples()
     mistakes = find_mistakes(main, samples)
-    facts = schema.Info(
-        capsnet=net_card(main),
-        others=[net_card(net) for net in nets.others],
-        overlap=net_card(pairs),
-        cnn=None if cnn is None else cnn_card(cnn, nets.cnn_card),
-        digits=schema.Digits(
-            image_shape=split.image_shape,
-            classes=list(split.task.names),
-            num_pages=max(map(len, digits.groups)),
-        ),
-        limits=schema.Limits(
-            trained_shift=OverlapStream(split, num_samples=2).max_shift,
-            max_picture_pixels=MAX_PICTURE_PIXELS,
-        ),
-        has_cnn=cnn is not None,
-        why_no_cnn=OTHER_CNN,
-        has_samples=samples is not None,
-        num_mistakes=0 if mistakes is None else len(mistakes),
-    )
+    facts = describe(nets, samples is not None, 0 if mistakes is None else len(mistakes))
 
     @app.api_route("/", methods=["GET", "HEAD"], include_in_schema=False)
     async def page() -> FileResponse:
@@ -204,6 +185,30 @@ def add_routes(app: FastAPI, nets: Nets, worker: Worker) -> None:
             )
 
         return await worker.run(both)
+
+
+def describe(nets: Nets, has_samples: bool, num_mistakes: int) -> schema.Info:
+    """Return what can be shown of networks."""
+    digits = digit_samples()
+    return schema.Info(
+        capsnet=net_card(nets.capsnet),
+        others=[net_card(net) for net in nets.others],
+        overlap=net_card(nets.overlap),
+        cnn=None if nets.cnn is None else cnn_card(nets.cnn, nets.cnn_card),
+        digits=schema.Digits(
+            image_shape=digits.split.image_shape,
+            classes=list(digits.split.task.names),
+            num_pages=max(map(len, digits.groups)),
+        ),
+        limits=schema.Limits(
+            trained_shift=OverlapStream(digits.split, num_samples=2).max_shift,
+            max_picture_pixels=MAX_PICTURE_PIXELS,
+        ),
+        has_cnn=nets.cnn is not None,
+        why_no_cnn=OTHER_CNN,
+        has_samples=has_samples,
+        num_mistakes=num_mistakes,
+    )
 
 
 def net_card(net: Net) -> schema.NetCard:

@@ -97,6 +97,14 @@ def test_pickle_that_is_not_the_original_is_never_opened(source, tmp_path):
     assert cifar.PYTHON_MD5["data_batch_3"] in str(error.value)
 
 
+def test_what_is_no_array_is_not_made_even_with_the_right_digest(source, tmp_path, monkeypatch):
+    bomb = pickle.dumps(Bomb(), protocol=2)
+    monkeypatch.setitem(cifar.PYTHON_MD5, "data_batch_3", hashlib.md5(bomb).hexdigest())
+    folder = put(tmp_path / "mine", {**PICKLES, "data_batch_3": bomb})
+    with pytest.raises(UserError, match=r"which no original does"):
+        locate(source, folder=folder)
+
+
 def test_cut_archive_is_a_sentence(source, tmp_path):
     folder = pack(tmp_path / "mine" / cifar.BINARY, BINARIES, "cifar-10-batches-bin")
     path = folder / cifar.BINARY

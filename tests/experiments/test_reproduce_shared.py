@@ -7,12 +7,14 @@ from dataclasses import asdict, replace
 from threading import Thread
 
 import pytest
+from damage import flipped
 
 from capsnet.errors import UserError
 from capsnet.experiments.runner import run
 from capsnet.experiments.runner.records import Record, append, read
 from capsnet.experiments.runner.run import Summary, reproduce
 from capsnet.files import lock_of, locked
+from capsnet.lines import sealed
 
 # Two processes that start at the same moment, when what is slow to import is there already.
 TWO = """
@@ -122,15 +124,16 @@ def test_writer_waits_for_another(tmp_path):
         assert writer.is_alive() and path.read_text() == "half"
         path.write_text("half a line that its writer did not live to end")
     writer.join()
-    assert path.read_text() == json.dumps(asdict(RECORD)) + "\n"
+    assert path.read_text() == sealed(asdict(RECORD)) + "\n"
     assert read(tmp_path, "table1") == [RECORD]
 
 
-def test_half_a_line_is_no_result(tmp_path):
+def test_half_a_line_is_no_result_and_is_said(tmp_path, capsys):
     append(tmp_path, RECORD)
     path = tmp_path / "table1.jsonl"
     path.write_text(path.read_text() + '{"experiment": "tab')
     assert read(tmp_path, "table1") == [RECORD]
+    assert "The last line of" in capsys.readouterr().err
     append(tmp_path, RECORD)
     assert read(tmp_path, "table1") == [RECORD, RECORD]
 
@@ -156,6 +159,40 @@ def test_line_that_lacks_only_its_end_is_a_result(tmp_path):
 def test_other_lines_are_a_sentence(line, tmp_path):
     (tmp_path / "table1.jsonl").write_bytes(line + b"\n")
     with pytest.raises(UserError, match=r"Line 1 of .* is not a result"):
+        read(tmp_path, "table1")
+
+
+def test_no_changed_bit_of_a_line_passes(tmp_path, capsys):
+    append(tmp_path, RECORD)
+    append(tmp_path, replace(RECORD, seed=1))
+    path = tmp_path / "table1.jsonl"
+    whole = path.read_bytes()
+    for place in range(8 * len(whole)):
+        path.write_bytes(flipped(whole, place))
+        try:
+            read(tmp_path, "table1")
+        except UserError:
+            continue
+        # The end of the last line alone: then it is left out, and that is said.
+        assert place >= 8 * (len(whole) - 1) and "is cut short" in capsys.readouterr().err
+
+
+def test_no_cut_within_a_line_passes(tmp_path, capsys):
+    append(tmp_path, RECORD)
+    whole = (tmp_path / "table1.jsonl").read_bytes()
+    for cut in range(1, len(whole) - 1):
+        (tmp_path / "table1.jsonl").write_bytes(whole[:cut])
+        assert read(tmp_path, "table1") == []
+        assert "is cut short" in capsys.readouterr().err
+
+
+def test_a_line_that_lost_its_digest_is_refused_and_an_old_one_is_not(tmp_path):
+    path, old = tmp_path / "table1.jsonl", json.dumps(asdict(RECORD)) + "\n"
+    path.write_text(old)
+    append(tmp_path, RECORD)
+    assert read(tmp_path, "table1") == [RECORD, RECORD]
+    path.write_text(path.read_text() + old)
+    with pytest.raises(UserError, match=r"Line 3 of .* has no digest"):
         read(tmp_path, "table1")
 
 

@@ -7,7 +7,8 @@ import torch
 
 from capsnet.errors import UserError
 from capsnet.models import Progress, create_model
-from capsnet.models.weights import find_model, load_tensors
+from capsnet.models.tensor_file import load_tensors
+from capsnet.models.weights import find_model
 from capsnet.tasks import Batch
 from capsnet.training.loop import train
 

@@ -118,6 +118,11 @@ def test_abilities_are_true(name):
         assert start <= 0 and end > shape[1] - step and (end <= shape[1] or start < 0)
     if model.embeds is not None:
         assert model.embeds.embed(images).shape[0] == 2
+    if model.chained is not None:
+        x = images
+        for layer in model.chained.chain():
+            x = layer.eval()(x)
+        torch.testing.assert_close(x, output.answers if model.embeds is not None else output.v)
 
 
 def test_a_capsule_sees_its_field_and_nothing_else():

@@ -368,6 +368,26 @@ def test_half_precision_is_summed_in_fp32():
             assert (x.double() - y).norm() <= 1.01 * (y.to(dtype).double() - y).norm()
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_iterations_do_not_amplify_the_rounding_of_half_precision(dtype):
+    draw = torch.Generator().manual_seed(0)
+    u = torch.randn(8, 36, 8, generator=draw).to(dtype)
+    W = torch.randn(36, 10, 16, 8, generator=draw).to(dtype)
+    truth = dynamic_routing(u.double(), W.double(), 10, backend="reference")
+    rounded = (truth.to(dtype).double() - truth).abs().max()
+    for backend in BACKENDS:
+        v = dynamic_routing(u, W, 10, backend=backend)
+        assert v.dtype == dtype and (v.double() - truth).abs().max() <= 1.01 * rounded + 1e-5
+    trace = routing_trace(u, W, 10)
+    assert (trace.v[-1].double() - truth).abs().max() <= 1.01 * rounded + 1e-5
+    votes = torch.randn(4, 36, 10, 16, generator=draw).to(dtype)
+    truth = dynamic_routing_votes(votes.double(), 10)
+    v = dynamic_routing_votes(votes, 10)
+    assert v.dtype == dtype
+    rounded = (truth.to(dtype).double() - truth).abs().max()
+    assert (v.double() - truth).abs().max() <= 1.01 * rounded + 1e-5
+
+
 @pytest.mark.parametrize("where", ["forward", "backward"])
 def test_autocast_does_not_reach_the_chunked_sums(where):
     u, W = (x.requires_grad_() for x in inputs(2, 300, 3, 8, 8, torch.float32))

@@ -142,3 +142,33 @@ def test_spread_loss_of_several_labels_is_summed_over_them():
     torch.testing.assert_close(spread_loss(a, T, 0.5), torch.tensor(0.1**2 + 0.1**2 + 0.4**2))
     one = torch.nn.functional.one_hot(torch.tensor([2]), 4)
     torch.testing.assert_close(spread_loss(a, one, 0.5), spread_loss(a, torch.tensor([2]), 0.5))
+
+
+@pytest.mark.parametrize("weights", [None, torch.zeros(0)])
+def test_of_no_image_the_loss_is_zero(weights):
+    answers = torch.zeros(0, 10, requires_grad=True)
+    pictures = torch.zeros(0, 1, 5, 5, requires_grad=True)
+    labels = torch.zeros(0, dtype=torch.long)
+    losses = [
+        margin_loss(answers, labels, weights=weights),
+        spread_loss(answers, labels, weights=weights),
+        reconstruction_loss(pictures, pictures.detach(), weights=weights),
+    ]
+    sum(losses).backward()
+    assert [x.item() for x in losses] == [0, 0, 0]
+    assert answers.grad.shape == answers.shape and pictures.grad.shape == pictures.shape
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_losses_of_half_precision_do_not_overflow(dtype):
+    lengths = torch.full((2, 10), 1000.0, dtype=dtype, requires_grad=True)
+    labels = torch.tensor([0, 9])
+    for loss in (margin_loss, spread_loss):
+        expected = loss(lengths.detach().double(), labels)
+        found = loss(lengths, labels)
+        assert found.dtype == torch.float32
+        torch.testing.assert_close(found.double(), expected, rtol=1e-5, atol=1e-5)
+        (gradient,) = torch.autograd.grad(found, lengths)
+        assert gradient.dtype == dtype and gradient.isfinite().all()
+    pixels = torch.full((2, 1, 28, 28), 30.0, dtype=dtype)
+    assert reconstruction_loss(pixels, torch.zeros_like(pixels)).item() == 900 * 784

@@ -4,7 +4,7 @@ import json
 
 import torch
 
-from capsnet.models.weights import load_tensors
+from capsnet.models.tensor_file import load_tensors
 from capsnet.training.loop import LOCK
 
 

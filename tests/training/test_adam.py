@@ -11,7 +11,7 @@ import torch
 from machine import CUDA, DEVICE, INTERPRETED, gpu, interpreted
 from torch import Tensor
 
-from capsnet.models.weights import load_tensors
+from capsnet.models.tensor_file import load_tensors
 from capsnet.training import adam
 from capsnet.training.adam import Adam
 from capsnet.training.checkpoint import CHECKPOINT, Position, load_checkpoint, save_checkpoint

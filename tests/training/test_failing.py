@@ -11,7 +11,7 @@ import pytest
 from outcome import files_in, same_outcome
 
 from capsnet.errors import UserError
-from capsnet.models.weights import load_tensors
+from capsnet.models.tensor_file import load_tensors
 from capsnet.training.checkpoint import CHECKPOINT
 from capsnet.training.loop import train
 from capsnet.training.outcome import Diverged, Finished, Interrupted

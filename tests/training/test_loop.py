@@ -8,7 +8,8 @@ from outcome import history, same_outcome
 
 from capsnet.data import Augment, open_data
 from capsnet.errors import UserError
-from capsnet.models.weights import find_model, load_tensors
+from capsnet.models.tensor_file import load_tensors
+from capsnet.models.weights import find_model
 from capsnet.tasks import OneLabel
 from capsnet.training.checkpoint import CHECKPOINT
 from capsnet.training.evaluation import evaluate, unpack

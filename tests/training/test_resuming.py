@@ -1,5 +1,8 @@
 """Which runs may be resumed, and that no run is overwritten."""
 
+import json
+import re
+import shutil
 from dataclasses import replace
 
 import pytest
@@ -9,11 +12,22 @@ from PIL import Image
 
 from capsnet.errors import UserError
 from capsnet.files import locked
-from capsnet.models.weights import load_tensors, save_tensors
+from capsnet.models.tensor_file import load_tensors, save_tensors
 from capsnet.training import loop
 from capsnet.training.checkpoint import CHECKPOINT
 from capsnet.training.loop import LOCK, train
-from capsnet.training.outcome import Finished
+from capsnet.training.outcome import Finished, Interrupted
+
+
+@pytest.fixture(scope="module")
+def stopped(tiny_in, tmp_path_factory):
+    """A run that was stopped after its first epoch and one step."""
+    config = tiny_in(tmp_path_factory.mktemp("stopped") / "run", checkpoint_seconds=0.0)
+    stops = iter([False] * 3 + [True] * 9)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(loop.Stop, "__bool__", lambda self: next(stops))
+        assert isinstance(train(config), Interrupted)
+    return config
 
 
 def test_two_runs_do_not_share_a_folder(tiny):
@@ -137,8 +151,148 @@ def test_checkpoint_is_no_model_and_weights_are_no_checkpoint(tiny):
     with pytest.raises(UserError, match="holds no model"):
         find_model(str(config.folder / CHECKPOINT))
     (config.folder / "weights.safetensors").replace(config.folder / CHECKPOINT)
-    with pytest.raises(UserError, match="another model"):
+    with pytest.raises(UserError, match=r"no checkpoint of this run \(epoch is missing\)"):
         train(replace(config, resume=True))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"precision": "fp32"},
+        {"shift": 2},
+        {"options": ("decoder=(16,)", "primary_types=4", "conv_channels=8")},
+    ],
+)
+def test_settings_that_mean_the_same_are_the_same(changes, tiny, stopped):
+    shutil.copytree(stopped.folder, tiny().folder)
+    assert isinstance(train(tiny(resume=True, **changes)), Finished)
+
+
+@pytest.mark.parametrize("changes", [{"precision": "bf16"}, {"shift": 1}])
+def test_settings_that_mean_something_else_are_not(changes, tiny, stopped):
+    shutil.copytree(stopped.folder, tiny().folder)
+    with pytest.raises(UserError, match="started with other settings"):
+        train(tiny(resume=True, **changes))
+
+
+def test_other_versions_and_threads_are_said(tiny, stopped, capsys):
+    tensors, record = load_tensors(stopped.folder / CHECKPOINT)
+    record |= {"threads": 77, "versions": {**record["versions"], "torch": "1.0"}}
+    save_tensors(tiny().folder / CHECKPOINT, tensors, record)
+    assert isinstance(train(tiny(resume=True)), Finished)
+    said = capsys.readouterr().err
+    assert (
+        "torch 1.0 -> " in said
+        and "threads 77 -> " in said
+        and "capsnet" not in said.split("Other than before")[1].partition(";")[0]
+    )
+
+
+def test_other_pictures_under_the_same_names_are_refused(tiny, tmp_path, poisoned):
+    for name in "ab":
+        (tmp_path / "own" / name).mkdir(parents=True)
+        for i in range(10):
+            Image.new("L", (28, 28), 20 * i).save(tmp_path / "own" / name / f"{i}.png")
+    config = tiny(data=str(tmp_path / "own"), num_samples=None, checkpoint_seconds=0.0)
+    with poisoned(2):
+        assert "checkpoint is kept" in str(train(config))
+    for i in range(10):
+        Image.new("L", (28, 28), 20 * i + 3).save(tmp_path / "own" / "a" / f"{i}.png")
+    with pytest.raises(UserError, match="The images are others than when the run"):
+        train(replace(config, resume=True))
+
+
+def put(path, value):
+    """Return a change of a record: the value at a path of names."""
+
+    def change(tensors, record):
+        place = record
+        for name in path[:-1]:
+            place = place[name]
+        place[path[-1]] = value
+
+    return change
+
+
+def changed(name, change):
+    """Return a change of one tensor."""
+
+    def change_it(tensors, record):
+        tensors[name] = change(tensors[name])
+
+    return change_it
+
+
+@pytest.mark.parametrize(
+    ("edit", "sentence"),
+    [
+        (put(["epoch"], -1), "epoch must be at least 0"),
+        (put(["epoch"], 99), "no step 1 of epoch 99"),
+        (put(["epoch"], 2), "no step 1 of epoch 2"),
+        (put(["epoch"], 0), "history does not tell of all"),
+        (put(["epoch"], 1.5), "epoch must be a whole number"),
+        (put(["epoch"], True), "epoch must be a whole number"),
+        (put(["epoch"], None), "epoch must be a whole number"),
+        (put(["step"], 10**9), "no step 1000000000 of epoch 1"),
+        (put(["step"], "1"), "step must be a whole number"),
+        (put(["seconds"], -1.0), "seconds must be at least 0"),
+        (put(["seconds"], float("nan")), "seconds must be a number"),
+        (put(["history"], []), "history does not tell of all"),
+        (put(["history"], {}), "history cannot be"),
+        (put(["history"], [5]), "history cannot be"),
+        (put(["history", 0, "loss"], "small"), "loss of epoch 1 is no number"),
+        (put(["history", 0, "epoch"], 7), "history does not tell of all"),
+        (put(["config"], []), "tells no settings"),
+        (put(["config", "epochs"], "two"), "epochs must be a whole number"),
+        (put(["config", "epochs"], 10**15), "epochs must be less than"),
+        (put(["best"], [1, 2, 3]), "best must be"),
+        (put(["best"], [5, 0.1]), "its best epoch is 5 of 1"),
+        (put(["best"], [1, 0.1]), "is missing"),
+        (put(["device"], 5), "device must be a word"),
+        (put(["data"], 5), "data must be a word"),
+        (changed("average.0", lambda x: x.sum()), "average.0 is of another shape"),
+        (changed("average.0", lambda x: x * float("nan")), "average.0 is NaN or infinite"),
+        (changed("average.0", lambda x: x.int()), "average.0 is of another shape or type"),
+        (changed("adam.step.0", lambda x: x.double()), "adam.step.0 is of another"),
+        (changed("sums", lambda x: x[:2]), "sums is of another shape"),
+        (changed("sums", lambda x: x.log() * 0 - torch.inf), "sums is NaN or infinite"),
+        (changed("random.cpu", lambda x: x[:-1]), "random.cpu is of another shape"),
+        (changed("random.cpu", lambda x: x * 0 + 255), "random state is none"),
+        (lambda tensors, record: tensors.pop("adam.exp_avg.1"), "adam.exp_avg.1 is missing"),
+        (lambda tensors, record: record.pop("history"), "history is missing"),
+        (lambda tensors, record: tensors.update(new=torch.ones(1)), "new is not of it"),
+        (
+            lambda tensors, record: tensors.update({"sum": tensors.pop("sums")}),
+            "sums is missing",
+        ),
+    ],
+)
+def test_a_checkpoint_edited_by_hand_is_refused(edit, sentence, tiny, stopped):
+    tensors, record = load_tensors(stopped.folder / CHECKPOINT)
+    record = json.loads(json.dumps(record))
+    edit(tensors, record)
+    save_tensors(tiny().folder / CHECKPOINT, tensors, record)
+    before = files_in(tiny().folder)
+    epochs = None if "epochs" in sentence else 2  # those of the checkpoint, or our own
+    with pytest.raises(UserError, match=re.escape(sentence)):
+        train(tiny(resume=True, epochs=epochs))
+    assert files_in(tiny().folder) == before
+
+
+def test_leftovers_of_a_killed_process_are_cleared_and_no_others(tiny, stopped):
+    folder = tiny().folder
+    shutil.copytree(stopped.folder, folder)
+    whole = (folder / CHECKPOINT).read_bytes()
+    (folder / f".unfinished-{CHECKPOINT}.abc.safetensors").write_bytes(whole[:1000])
+    old = b"\0" * 8 + b'{"__metadata__":{"capsnet":"{}"}'  # as earlier versions left them
+    (folder / ".tmpAb3xYz").write_bytes(old)
+    others = {".tmpnotes!": b"mine", ".tmpAb3xYw": b"mine", ".tmp": old, "tmpAb3xYz": old}
+    for name, content in others.items():
+        (folder / name).write_bytes(content)
+    assert isinstance(train(tiny(resume=True)), Finished)
+    left = files_in(folder)
+    assert not [name for name in left if name.startswith(".unfinished") or name == ".tmpAb3xYz"]
+    assert {name: left[name] for name in others} == others
 
 
 def test_run_without_pictures_keeps_the_decoder_and_goes_on(tiny, ctrl_c):

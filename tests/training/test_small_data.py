@@ -11,7 +11,8 @@ from PIL import Image
 
 from capsnet.data import open_data
 from capsnet.errors import UserError
-from capsnet.models.weights import find_model, load_tensors, save_tensors
+from capsnet.models.tensor_file import load_tensors, save_tensors
+from capsnet.models.weights import find_model
 from capsnet.training import loop
 from capsnet.training.checkpoint import CHECKPOINT
 from capsnet.training.config import SettledConfig, TrainConfig

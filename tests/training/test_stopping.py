@@ -1,18 +1,21 @@
 """Runs that are stopped or killed: they save, leave, and go on to the same result."""
 
 import os
+import pty
 import random
 import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from threading import Thread
 
 import pytest
 from outcome import same_outcome
 
-from capsnet.models.weights import load_tensors
+from capsnet.models.tensor_file import load_tensors
 from capsnet.training.checkpoint import CHECKPOINT
 from capsnet.training.loop import train
 from capsnet.training.outcome import Finished
@@ -21,7 +24,7 @@ from capsnet.training.stopping import PATIENCE, Stop
 LONG = {"num_samples": 100, "batch_size": 2, "epochs": 4, "checkpoint_seconds": 0.0}
 
 
-def start(config, *more, program=("-m", "capsnet")):
+def start(config, *more, program=("-m", "capsnet"), **streams):
     """Start `capsnet train` with the settings of a config as its own process."""
     flags = []
     for name in ("model", "data", "out", "num_samples", "batch_size", "epochs", "device"):
@@ -29,9 +32,7 @@ def start(config, *more, program=("-m", "capsnet")):
     flags += ["--checkpoint-seconds", str(config.checkpoint_seconds)]
     return subprocess.Popen(
         [sys.executable, *program, "train", *flags, "--options", *config.options, *more],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
+        **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, **streams},
     )
 
 
@@ -55,7 +56,7 @@ def uninterrupted(tiny_in, tmp_path_factory):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_signal_saves_and_leaves_and_resume_ends_the_same(number, tiny, uninterrupted):
     config = tiny(**LONG)
     process = start(config)
@@ -125,6 +126,39 @@ def test_killed_at_any_time_a_run_goes_on_from_a_whole_checkpoint(tiny, uninterr
         load_tensors(path)
     assert isinstance(train(replace(config, resume=True, checkpoint_seconds=60.0)), Finished)
     same_outcome(config, uninterrupted)
+
+
+@pytest.mark.slow
+def test_a_closed_terminal_saves_though_nobody_can_be_told(tiny):
+    config = tiny(**{**LONG, "epochs": 1000, "checkpoint_seconds": 60.0})
+    ours, theirs = pty.openpty()
+    code = "import fcntl, termios, sys; fcntl.ioctl(2, termios.TIOCSCTTY, 0);"
+    code += "from capsnet.cli import main; sys.exit(main(sys.argv[1:]))"
+    streams = {"stdin": theirs, "stdout": theirs, "stderr": theirs}
+    process = start(config, program=("-c", code), start_new_session=True, **streams)
+    os.close(theirs)
+    reader = Thread(target=read_all, args=(ours,), daemon=True)  # or it would wait for us
+    reader.start()
+    assert wait_for_change(config.folder / "log.jsonl", process)
+    os.close(ours)  # closing the last end hangs up
+    process.wait(timeout=60)
+    assert load_tensors(config.folder / CHECKPOINT)[1]["epoch"] > 0
+
+
+def read_all(handle):
+    with suppress(OSError):
+        while os.read(handle, 4096):
+            pass
+
+
+def test_under_nohup_the_end_of_the_terminal_is_ignored():
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with Stop() as stop:
+            signal.raise_signal(signal.SIGHUP)
+            assert not stop
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_signal_handlers_are_put_back(tiny):

@@ -7,7 +7,8 @@ import torch
 from outcome import same_outcome
 
 from capsnet.errors import UserError
-from capsnet.models.weights import find_model, load_tensors
+from capsnet.models.tensor_file import load_tensors
+from capsnet.models.weights import find_model
 from capsnet.training.loop import train
 from capsnet.training.setup import build_model, open_stream
 

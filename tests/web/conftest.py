@@ -5,6 +5,9 @@ import shutil
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -14,6 +17,7 @@ from screen import COUNT_QUESTIONS
 
 from capsnet.training.config import TrainConfig
 from capsnet.training.loop import train
+from capsnet.web.page import write_page
 from capsnet.web.server import create_app, listen
 
 SMALL = ("conv_channels=16", "primary_types=8", "decoder=(64,)")
@@ -70,10 +74,21 @@ def seven(client) -> str:
 
 
 @pytest.fixture(scope="session")
-def address(app) -> Iterator[str]:
-    """Where the explorer is served for the browser."""
-    with served(app) as where:
-        yield where
+def built(runs, once) -> Path:
+    """The folder of the same networks as a page without a server."""
+    names = (runs["capsnet"], runs["overlap"], runs["cnn"])
+    return once("web-page", lambda out: write_page(out / "page", *names)) / "page"
+
+
+@pytest.fixture(scope="session")
+def address(request) -> Iterator[str]:
+    """Where the explorer is for the browser: served, or with @both also a folder of files."""
+    if getattr(request, "param", "served") == "static":
+        with given_out(request.getfixturevalue("built")) as where:
+            yield where
+    else:
+        with served(request.getfixturevalue("app")) as where:
+            yield where
 
 
 class served:
@@ -94,6 +109,29 @@ class served:
         self.server.should_exit = True
         self.thread.join()
         self.socket.close()
+
+
+@contextmanager
+def given_out(folder: Path) -> Iterator[str]:
+    """Give out the files of a folder, as any host of files does."""
+
+    class Silent(SimpleHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def log_message(self, *_):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Silent, directory=str(folder)))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture(scope="session")
+def giving_out():
+    """Give out a folder for a while: with giving_out(folder) as address."""
+    return given_out
 
 
 @pytest.fixture(scope="session")
@@ -121,6 +159,7 @@ def visit(browser, address):
             color_scheme=theme,
             accept_downloads=True,
             has_touch=touch,
+            service_workers="block",
         )
         context.set_default_timeout(60_000)  # a busy machine is no failure
         contexts.append(context)

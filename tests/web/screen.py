@@ -3,6 +3,11 @@
 import json
 from urllib.parse import parse_qs, urlsplit
 
+import pytest
+
+# A test of the page as it is served, and of the same page as a folder of files.
+both = pytest.mark.parametrize("address", ["served", "static"], indirect=True)
+
 
 def drawing(page, canvas="#reconstruction"):
     """What is painted on a canvas."""
@@ -15,7 +20,8 @@ def wait_for_change(page, before, canvas="#reconstruction"):
     )
 
 
-# Counts what is asked of the server and not answered yet; `visit` runs it before the page's own.
+# Counts what is asked and not answered yet, of the server or of a worker in a page without one;
+# `visit` runs it before the page's own code.
 COUNT_QUESTIONS = """(() => {
   const ask = window.fetch;
   const count = (more) => {
@@ -25,6 +31,16 @@ COUNT_QUESTIONS = """(() => {
   window.fetch = (...question) => {
     count(1);
     return ask(...question).finally(() => count(-1));
+  };
+  window.Worker = class extends Worker {
+    constructor(...how) {
+      super(...how);
+      this.addEventListener("message", ({ data }) => "id" in data && count(-1));
+    }
+    postMessage(question, ...how) {
+      if ("id" in question) count(1);
+      super.postMessage(question, ...how);
+    }
   };
 })();"""
 # The page itself waits at most 150 ms before it asks or writes.

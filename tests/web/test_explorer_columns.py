@@ -3,13 +3,14 @@
 from math import hypot
 
 import pytest
-from screen import drag, quiet, state_of
+from screen import both, drag, quiet, state_of
 
 from capsnet.web.samples import digit_samples
 from capsnet.web.schema import unpack_pixels
 from capsnet.web.server import create_app
 
 
+@both
 def test_route_says_what_follows_from_the_agreement(visit):
     page = visit("mode=route&sample=3&step=1")
     note = page.locator(".formulas .note")
@@ -177,6 +178,7 @@ def test_a_class_chosen_in_overlap_is_marked_and_in_the_link(visit):
     assert page.locator(".looked-at").count() == 0
 
 
+@both
 def test_a_morph_to_itself_says_that_nothing_changes(visit):
     page = visit("mode=morph&sample=2&to=2")
     page.get_by_text("Both ends are the same picture").wait_for()

@@ -4,7 +4,7 @@ import io
 
 import pytest
 from PIL import Image, ImageChops
-from screen import drag, settled, state_of, wait_for_change
+from screen import both, drag, settled, state_of, wait_for_change
 
 BAR, DASH = ((0.5, 0.2), (0.5, 0.8)), ((0.2, 0.5), (0.4, 0.5))
 
@@ -67,6 +67,7 @@ def test_a_stroke_after_clear_or_on_a_test_image_begins_anew(visit):
     assert ink(page, 0.15, 0.4, 0.45, 0.6) and not ink(page, 0.5, 0.1, 0.9, 0.7)
 
 
+@both
 def test_a_stroke_adds_to_an_opened_file(visit, picture):
     page = visit("sample=3")
     before = settled(page, "#input")

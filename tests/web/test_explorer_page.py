@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 from PIL import Image
-from screen import drag, drawing, quiet, settled, state_of, wait_for_change, winner
+from screen import both, drag, drawing, quiet, settled, state_of, wait_for_change, winner
 
 from capsnet.data.streams.geometry import place
 from capsnet.models.weights import find_model
@@ -18,6 +18,7 @@ from capsnet.web.server import create_app
 MODES = ("tweak", "route", "overlap", "warp", "morph")
 
 
+@both
 def test_tweak_a_slider(visit):
     page = visit("sample=3")
     page.wait_for_selector(".film-row")
@@ -44,6 +45,7 @@ def test_tweak_a_slider(visit):
     assert settled(page) == before
 
 
+@both
 def test_tweak_by_click_keyboard_and_chance(visit):
     page = visit("sample=3")
     quiet(page)  # what comes late may move the slider
@@ -62,6 +64,7 @@ def test_tweak_by_click_keyboard_and_chance(visit):
     assert winner(page) == "8" and "tweak" not in state_of(page)
 
 
+@both
 def test_names_of_dimensions_are_kept(visit):
     page = visit()
     name = page.get_by_label("Your name for dimension 1", exact=True)
@@ -72,6 +75,7 @@ def test_names_of_dimensions_are_kept(visit):
     assert name.input_value() == "stroke thickness"
 
 
+@both
 def test_draw_a_digit(visit):
     page = visit()
     box = page.locator("#input").bounding_box()
@@ -88,6 +92,7 @@ def test_draw_a_digit(visit):
     page.wait_for_function("() => document.querySelector('.class-row .number').textContent < '0.5'")
 
 
+@both
 def test_open_a_picture_file(visit, picture):
     page = visit()
     before = drawing(page, "#input")
@@ -100,6 +105,7 @@ def test_open_a_picture_file(visit, picture):
     assert "not a picture" in page.inner_text("#status")
 
 
+@both
 def test_route_steps(visit):
     page = visit("mode=route&sample=3")
     steps = page.locator(".step")
@@ -146,6 +152,7 @@ def right_pair(runs):
     raise AssertionError("The overlap network of the tests gets no pair right.")
 
 
+@both
 def test_overlap_finds_both(visit, right_pair):
     a, b = right_pair
     page = visit(f"mode=overlap&pair={a.number},{b.number}")
@@ -167,6 +174,7 @@ def test_overlap_finds_both(visit, right_pair):
     assert page.locator(".class-row.second").count() == 0
 
 
+@both
 def test_warp_bends_and_compares(visit):
     page = visit("mode=warp&sample=3")
     page.wait_for_selector(".chart polyline.cnn")
@@ -198,6 +206,7 @@ def test_warp_bends_and_compares(visit):
     assert float(state_of(page)["warp"].split(",")[3]) > 1
 
 
+@both
 def test_morph_walks_and_exports(visit):
     page = visit("mode=morph&sample=3&to=8")
     page.get_by_text("of the way").wait_for()
@@ -216,6 +225,7 @@ def test_morph_walks_and_exports(visit):
             assert saved.format == kind and min(saved.size) > 50
 
 
+@both
 def test_link_theme_and_tour(visit):
     page = visit("sample=3", toured=False)
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
@@ -236,6 +246,7 @@ def test_link_theme_and_tour(visit):
     assert not page.locator("#welcome").is_visible() and page.evaluate(background) != light
 
 
+@both
 def test_tabs_by_keyboard(visit):
     page = visit()
     page.get_by_role("tab", name="Tweak").focus()
@@ -278,6 +289,7 @@ def test_numbers_have_tooltips(visit):
     assert "Length of capsule" in page.inner_text("#tip")
 
 
+@both
 def test_nonsense_in_the_address_is_no_error(visit):
     page = visit("mode=constructor&sample=abc&which=99&tweak=NaN,1&step=-4&range=7&image=%25%25")
     assert page.get_by_role("tab", selected=True).inner_text() == "Tweak"
@@ -313,7 +325,11 @@ def test_colour_pictures_of_ones_own(visit, colour_run, serving):
             page.close()
 
 
-@pytest.mark.parametrize(("width", "theme"), [(1600, "light"), (360, "dark")])
+@pytest.mark.parametrize(
+    ("address", "width", "theme"),
+    [("served", 1600, "light"), ("served", 360, "dark"), ("static", 1600, "dark")],
+    indirect=["address"],
+)
 def test_accessible(visit, width, theme):
     from axe_playwright_python.sync_playwright import Axe
 

@@ -36,12 +36,17 @@ def read_affnist(path: Path) -> tuple[np.ndarray, np.ndarray]:
     with needs("affNIST's files need scipy", extra="experiments"):
         from scipy.io import loadmat
 
+    if not path.is_file():  # a pipe would be waited for without end
+        raise UserError(f"{path} is no file; give the original file.")
     try:
         data = loadmat(str(path), simplify_cells=True)["affNISTdata"]
         pixels, labels = np.asarray(data["image"]), np.asarray(data["label_int"])
         images = np.ascontiguousarray(pixels.reshape(SIDE * SIDE, -1).T, dtype=np.uint8)
+        labels = labels.astype(np.int64).reshape(-1)
+        if len(labels) != len(images):
+            raise ValueError(f"{len(labels)} labels of {len(images)} images")
     except Exception as error:  # loadmat raises whatever the damage makes it raise
         raise UserError(
             f"{path} is not an affNIST file ({error}); give the original file."
         ) from None
-    return images.reshape(-1, 1, SIDE, SIDE), labels.astype(np.int64).reshape(-1)
+    return images.reshape(-1, 1, SIDE, SIDE), labels

@@ -7,7 +7,6 @@ Usage: split = load_digits("test")
 """
 
 import io
-from importlib import resources
 from pathlib import Path
 
 import numpy as np
@@ -15,15 +14,15 @@ import torch
 
 from capsnet.data.sets.mnist import DIGITS, load_mnist
 from capsnet.data.splits.split import Split
-from capsnet.files import whole_file
+from capsnet.files import read_shipped, whole_file
 
+FILE = Path(__file__).parents[2] / "assets" / "digits.npz"
 PER_CLASS = {"train": 500, "test": 100}
 
 
 def load_digits(split: str) -> Split:
     """Return the embedded "train" [5000, 1, 28, 28] or "test" [1000, 1, 28, 28] split."""
-    raw = (resources.files("capsnet") / "assets" / "digits.npz").read_bytes()
-    with np.load(io.BytesIO(raw)) as arrays:
+    with np.load(io.BytesIO(read_shipped(FILE))) as arrays:
         images = torch.from_numpy(arrays[f"{split}_images"])[:, None]
         labels = torch.from_numpy(arrays[f"{split}_labels"]).long()
     return Split(images, labels, DIGITS)

@@ -3,6 +3,7 @@
 Usage: images = read_idx(raw)  # uint8 [60000, 28, 28]
 """
 
+import math
 import struct
 
 import numpy as np
@@ -18,9 +19,12 @@ def read_idx(raw: bytes, name: str = "this file") -> np.ndarray:
         raise UserError(f"{name} is not an IDX file of bytes; give the original file.")
     start = 4 + 4 * raw[3]
     shape = struct.unpack(f">{raw[3]}I", raw[4:start]) if len(raw) >= start else ()
-    if len(raw) < start or len(raw) - start != int(np.prod(shape, dtype=np.int64)):
-        raise UserError(f"{name} is cut short or damaged; give the original file.")
-    return np.frombuffer(raw, np.uint8, offset=start).reshape(shape)
+    try:
+        if len(raw) < start or len(raw) - start != math.prod(shape):
+            raise ValueError
+        return np.frombuffer(raw, np.uint8, offset=start).reshape(shape)
+    except ValueError:  # also sizes that no array can have
+        raise UserError(f"{name} is cut short or damaged; give the original file.") from None
 
 
 def write_idx(array: np.ndarray) -> bytes:

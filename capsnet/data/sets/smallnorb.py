@@ -7,6 +7,7 @@ Usage: split = load_smallnorb(folder, "train", channels=2, size=48)
 """
 
 import gzip
+import io
 import math
 import zlib
 from pathlib import Path
@@ -24,20 +25,30 @@ STEMS = {
     "train": "smallnorb-5x46789x9x18x6x2x96x96-training",
     "test": "smallnorb-5x01235x9x18x6x2x96x96-testing",
 }
+MAX_DIMENSIONS = 32  # of an array of numpy's
+MAX_PACKED = 1100  # times that a .gz file can be smaller than what it holds
 TYPES = {0x1E3D4C55: "u1", 0x1E3D4C54: "<i4", 0x1E3D4C51: "<f4", 0x1E3D4C53: "<f8"}
 
 
 def read_matrix(path: Path) -> np.ndarray:
     """Return the array of any shape that a matrix file, plain or .gz, holds."""
     try:
-        raw = path.read_bytes()
-        if raw[:2] == b"\x1f\x8b":
-            raw = gzip.decompress(raw)
-        magic, ndim = np.frombuffer(raw, "<i4", count=2).tolist()
-        dtype = TYPES[magic]
-        shape = np.frombuffer(raw, "<i4", count=max(ndim, 3), offset=8)[:ndim].tolist()
-        start = 8 + 4 * max(ndim, 3)
-        return np.frombuffer(raw, dtype, math.prod(shape), start).reshape(shape)
+        packed = path.read_bytes()
+        with gzip.open(path) if packed[:2] == b"\x1f\x8b" else io.BytesIO(packed) as file:
+            magic, ndim = np.frombuffer(file.read(8), "<i4").tolist()
+            dtype = np.dtype(TYPES[magic])
+            if not 0 < ndim <= MAX_DIMENSIONS:
+                raise ValueError(f"it has {ndim} dimensions")
+            shape = np.frombuffer(file.read(4 * max(ndim, 3)), "<i4")[:ndim].tolist()
+            if len(shape) != ndim or min(shape) < 0:
+                raise ValueError("its sizes are none")
+            size = math.prod(shape) * dtype.itemsize
+            if size > MAX_PACKED * len(packed):
+                raise ValueError("it is smaller than it says")
+            content = file.read(size + 1)
+            if len(content) != size:
+                raise ValueError("it is not of the size that it says")
+        return np.frombuffer(content, dtype).reshape(shape)
     except KeyError:
         raise UserError(f"{path} is not a NORB matrix file; give the original file.") from None
     except (OSError, EOFError, ValueError, zlib.error) as error:

@@ -3,7 +3,6 @@
 ship(Path("runs/reproduce/capsnet_mnist-mnist-seed0-1a2b3c4d5e"), "capsnet_mnist")
 """
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from capsnet.errors import UserError
 from capsnet.experiments.pages import markdown
 from capsnet.experiments.recipes import in_words
 from capsnet.experiments.runner.records import RECORD_FILE
-from capsnet.files import write_text
+from capsnet.files import note_digest, read_json, write_text
 from capsnet.models import Model, create_model, list_models
 from capsnet.models.weights import find_model, read_weights, save_weights, shipped_path
 from capsnet.training.config import WHERE
@@ -42,7 +41,7 @@ def ship(run_folder: Path, name: str, root: Path = Path(".")) -> Path:
     if any(not x.half().isfinite().all() for x in model.state_dict().values()):
         raise UserError(f"The weights in {run_folder} do not fit half precision; train others.")
     record_file = run_folder / RECORD_FILE
-    record = json.loads(record_file.read_text(encoding="utf-8")) if record_file.exists() else {}
+    record = read_json(record_file) if record_file.exists() else {}
     card = replace(
         card,
         config={k: v for k, v in (card.config or {}).items() if k not in WHERE},
@@ -52,6 +51,7 @@ def ship(run_folder: Path, name: str, root: Path = Path(".")) -> Path:
     )
     path = shipped_path(name)
     save_weights(model, path, card, dtype=torch.float16)
+    note_digest(path)
     write_text(root / PAGE, cards_page())
     return path
 

@@ -1,7 +1,7 @@
 """Results on disk: one JSON line per finished run in results/NAME.jsonl; programs only add to it.
 
 Several processes may add and read at once: who adds holds the lock of the file, who reads drops
-half a line at its end.
+half a line at its end. Each line carries its digest (capsnet/lines.py).
 
 append(folder, record); records = read(folder, "table1")
 """
@@ -12,10 +12,11 @@ import os
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
-from capsnet.errors import UserError
 from capsnet.files import append_line, append_text, lock_of, locked
+from capsnet.lines import damaged, is_json, read_sealed, sealed
+from capsnet.options import check_values
 from capsnet.training.config import WHERE, SettledConfig, TrainConfig
 
 SEEDS = {"seed", "data_seed"}
@@ -82,7 +83,7 @@ def append(folder: Path, record: Record) -> None:
     with locked(lock_of(path)):
         append_text(path, "")  # it may be the first run
         mend(path)
-        append_line(path, json.dumps(asdict(record)))
+        append_line(path, sealed(asdict(record)))
 
 
 def mend(path: Path) -> None:
@@ -98,15 +99,6 @@ def mend(path: Path) -> None:
         os.truncate(path, start)
 
 
-def is_json(text: bytes) -> bool:
-    """Return whether a line was written to its end."""
-    try:
-        json.loads(text)
-    except ValueError:
-        return False
-    return True
-
-
 def require_writable(folder: Path, name: str) -> None:
     """Raise a UserError if a run could not be added to the results."""
     path = folder / f"{name}.jsonl"
@@ -117,27 +109,14 @@ def require_writable(folder: Path, name: str) -> None:
 def read(folder: Path, name: str) -> list[Record]:
     """Return all runs of an experiment, oldest first; half a line at the end is none."""
     path = folder / f"{name}.jsonl"
-    try:
-        lines = path.read_bytes().split(b"\n")
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-    except OSError as error:
-        raise UserError(
-            f"Could not read {path}: {error.strerror}; choose another folder of results."
-        ) from error
-    if not is_json(lines[-1]):
-        lines.pop()
     records = []
-    for number, line in enumerate(lines, 1):
+    for number, facts in read_sealed(path):
         try:
-            record = Record(**json.loads(line))
-            if not (isinstance(record.config, dict) and isinstance(record.result, dict)):
-                raise TypeError("config and result must be objects")
-            records.append(record)
+            record = Record(**facts)
+            check_values(get_type_hints(Record), vars(record))
         except (ValueError, TypeError) as error:
-            raise UserError(
-                f"Line {number} of {path} is not a result ({error}); remove it."
-            ) from error
+            raise damaged(path, number, error) from error
+        records.append(record)
     return records
 
 

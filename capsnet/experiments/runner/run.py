@@ -38,6 +38,7 @@ from capsnet.experiments.runner.records import (
     settings,
 )
 from capsnet.files import locked, write_text
+from capsnet.models.tensor_file import read_record
 from capsnet.provenance import device_name, git_commit, machine
 from capsnet.training.checkpoint import CHECKPOINT
 from capsnet.training.config import TrainConfig
@@ -285,9 +286,9 @@ def interrupt_at(deadline: float | None) -> Iterator[None]:
 
 
 def seconds_before(folder: Path) -> float:
-    """Return the training time of a run's finished epochs, from earlier calls."""
+    """Return the training time of a run, from earlier calls."""
     try:
-        lines = (folder / "log.jsonl").read_text(encoding="utf-8").splitlines()
-    except FileNotFoundError:  # nothing done yet, or all of it, by another process, this moment
+        seconds = read_record(folder / CHECKPOINT).get("seconds")
+    except UserError:  # nothing done yet, or all of it, by another process, this moment
         return 0.0
-    return float(json.loads(lines[-1])["seconds"]) if lines else 0.0
+    return seconds if isinstance(seconds, float) else 0.0

@@ -20,6 +20,7 @@ from capsnet.ops.dynamic.reference import (
 )
 from capsnet.ops.gpu import INTERPRETED, TRITON
 from capsnet.ops.plain import needs_plain
+from capsnet.ops.squash import HALF, widened
 from capsnet.ops.trace import RoutingTrace
 from capsnet.ops.votes import check_capsules
 
@@ -137,7 +138,8 @@ def routing_trace(
     _check(num_iters, "full")
     check_capsules(u, W)
     _check_bias(bias, *W.shape[1:3])
-    return trace_votes(transform(u, W), num_iters, bias, leaky)
+    dtype = u.dtype if u.dtype in HALF else None
+    return trace_votes(transform(widened(u), W), num_iters, bias, leaky, dtype)
 
 
 def why_not_fused(u: Tensor, W: Tensor) -> str | None:

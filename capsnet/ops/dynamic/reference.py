@@ -1,13 +1,15 @@
 """Procedure 1, written down as in the paper, with the votes stored: the truth for all others.
 
 v = route_reference(u, W, 3, None, "full", False)
+
+Half precision is routed in fp32: iterations amplify the rounding of a vote, to 0.7 where |v| < 1.
 """
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from capsnet.ops.squash import squash
+from capsnet.ops.squash import HALF, squash, widened
 from capsnet.ops.trace import RoutingTrace
 
 
@@ -33,7 +35,9 @@ def route_reference(
     u: Tensor, W: Tensor, num_iters: int, bias: Tensor | None, gradient: str, leaky: bool
 ) -> Tensor:
     """Return v [N, J, E] of u [N, I, D] and W [I, J, E, D] in the dtype of u."""
-    return route_votes(transform(u, W), num_iters, bias, gradient, leaky)
+    u_hat = transform(widened(u), W)
+    v = route_votes(u_hat, num_iters, bias, gradient, leaky)
+    return v.to(u.dtype) if u.dtype in HALF else v
 
 
 def route_votes(
@@ -43,6 +47,9 @@ def route_votes(
 
     gradient="last" lets the gradient through the last iteration only.
     """
+    # Autocast would take the products of a wider copy in half precision again.
+    if u_hat.dtype in HALF and (u_hat.is_meta or not torch.is_autocast_enabled(u_hat.device.type)):
+        return route_votes(u_hat.float(), num_iters, bias, gradient, leaky).to(u_hat.dtype)
     b = u_hat.new_zeros(u_hat.shape[:3])
     early = (lambda x: x.detach()) if gradient == "last" else (lambda x: x)
     for _ in range(num_iters - 1):
@@ -63,8 +70,15 @@ def iterate(
     return c, s, squash(s)
 
 
-def trace_votes(u_hat: Tensor, num_iters: int, bias: Tensor | None, leaky: bool) -> RoutingTrace:
-    """Return everything that `route_votes` computes on its way."""
+def trace_votes(
+    u_hat: Tensor,
+    num_iters: int,
+    bias: Tensor | None,
+    leaky: bool,
+    dtype: torch.dtype | None = None,
+) -> RoutingTrace:
+    """Return everything that `route_votes` computes on its way, by default in the votes' dtype."""
+    dtype, u_hat = dtype or u_hat.dtype, widened(u_hat)
     b = u_hat.new_zeros(u_hat.shape[:3])
     steps = []
     for _ in range(num_iters):
@@ -73,4 +87,5 @@ def trace_votes(u_hat: Tensor, num_iters: int, bias: Tensor | None, leaky: bool)
         b = b + torch.einsum("nije,nje->nij", u_hat, v)
     b, c, s, v = (torch.stack(x) for x in zip(*steps, strict=True))
     a = torch.linalg.vector_norm(v, dim=-1)
+    u_hat, b, c, s, v, a = (x.to(dtype) for x in (u_hat, b, c, s, v, a))
     return RoutingTrace(u_hat, b, c, s, v, a, leaky, bias is not None)

@@ -41,12 +41,17 @@ def squash(s: Tensor, dim: int = -1) -> Tensor:
     return squash_plain(s, dim)
 
 
+def widened(x: Tensor) -> Tensor:
+    """Return half precision as fp32, and all else as it is."""
+    return x.float() if x.dtype in HALF else x
+
+
 def squash_plain(s: Tensor, dim: int = -1) -> Tensor:
     """Return squash(s) by torch's own operations."""
     if s.dim() > 0 and s.shape[dim] == 0:
         return s.clone()
     # |s|^2 overflows fp16 from |s| = 256 on, so 16-bit inputs are squashed in fp32.
-    wide = s.float() if s.dtype in HALF else s
+    wide = widened(s)
     largest = wide.detach().abs().amax(dim=dim, keepdim=True)
     huge = largest > HUGE
     wide = wide / torch.where(huge, largest, 1)

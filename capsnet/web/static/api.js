@@ -1,54 +1,50 @@
-// Talking to the server: JSON out, JSON or bytes back.
+// Asking for answers: of the server, or, where the page was built without one, of this browser.
 
 /** @import { Answers, Capsule } from "./types.js" */
 
+import { askBrowser } from "./browser/ask.js";
 import { sayError } from "./dom.js";
+import { toBytes } from "./pack.js";
+import { askServer } from "./server.js";
 
-/** @type {(path: string, options?: RequestInit) => Promise<Response>} */
-async function ask(path, options) {
-  const response = await fetch(`/api/${path}`, options).catch(() => {
-    throw new Error("The server does not answer."); // each browser has words of its own for it
-  });
-  if (response.ok) return response;
-  const problem = await response.json().catch(() => ({}));
-  throw new Error(problem.detail ?? `The server answered ${response.status}.`);
-}
-
-/** @type {(body: unknown) => RequestInit} */
-const json = (body) => ({
-  method: "POST",
-  headers: { "Content-Type": "application/json" },
-  body: JSON.stringify(body),
-});
+export { toBytes, toFloats, toText } from "./pack.js";
 
 /**
- * What the server has: get("info"), get("samples?page=2").
+ * Who answers; what is asked and answered is the same. The build writes this mark into the page.
+ * @type {(path: string, body?: unknown) => Promise<any>}
+ */
+const ask = document.querySelector('meta[name="answers"][content="browser"]')
+  ? askBrowser
+  : askServer;
+
+/**
+ * What there is: get("info"), get("samples?page=2").
  * @template {keyof Answers} K
  * @param {K | `${K}?${string}`} path
  * @returns {Promise<Answers[K]>}
  */
-export const get = async (path) => (await ask(path)).json();
+export const get = (path) => ask(path);
 
 /**
- * What the server makes of something: post("analyse", { image }).
+ * What the networks make of something: post("analyse", { image }).
  * @template {keyof Answers} K
  * @param {K} path
  * @param {unknown} body
  * @returns {Promise<Answers[K]>}
  */
-export const post = async (path, body) => (await ask(path, json(body))).json();
+export const post = (path, body) => ask(path, body);
 
-/** @type {(path: string, body: unknown) => Promise<Blob>} */
-export const postForBlob = async (path, body) => (await ask(path, json(body))).blob();
+/** A file to save: postForBlob("animation", { pictures }) is a GIF. @type {(path: string, body: unknown) => Promise<Blob>} */
+export const postForBlob = async (path, body) =>
+  new Blob([await ask(path, body)], { type: "image/gif" });
 
 /**
  * Draw capsules: [[{ which, v }, …], …] -> bytes [N, C, H, W].
  * @param {Capsule[][]} pictures
  * @param {{ net?: number }} by the main network where nothing is said
  */
-export async function decode(pictures, by = {}) {
-  return new Uint8Array(await (await ask("decode", json({ pictures, ...by }))).arrayBuffer());
-}
+export const decode = async (pictures, by = {}) =>
+  new Uint8Array(await ask("decode", { pictures, ...by }));
 
 /**
  * Bring a picture file to the model's size; returns its bytes.
@@ -56,9 +52,7 @@ export async function decode(pictures, by = {}) {
  * @param {"" | "as_is" | "centre"} how by default a network of digits is given the ink alone
  */
 export async function readPicture(png, how) {
-  const options = { method: "POST", headers: { "Content-Type": "image/png" }, body: png };
-  const answer = await ask(how ? `picture?${how}=true` : "picture?", options);
-  return toBytes((await answer.json()).image);
+  return toBytes((await ask(how ? `picture?${how}=true` : "picture?", png)).image);
 }
 
 /**
@@ -87,22 +81,4 @@ export function latest(work) {
     running ??= drain();
     return running;
   };
-}
-
-/** @param {string} text */
-export function toBytes(text) {
-  const raw = atob(text);
-  const bytes = new Uint8Array(raw.length);
-  for (let n = 0; n < raw.length; n++) bytes[n] = raw.charCodeAt(n);
-  return bytes;
-}
-
-/** @param {string} text */
-export const toFloats = (text) => new Float32Array(toBytes(text).buffer);
-
-/** @param {Uint8Array} bytes */
-export function toText(bytes) {
-  let text = "";
-  for (const byte of bytes) text += String.fromCharCode(byte);
-  return btoa(text);
 }

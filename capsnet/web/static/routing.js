@@ -2,7 +2,7 @@
 
 /** @import { Answers, NetCard, Routed } from "./types.js" */
 
-import { toFloats } from "./api.js";
+import { toFloats } from "./pack.js";
 
 /** @typedef {Float32Array | Float64Array} Floats */
 
@@ -20,8 +20,8 @@ export function softmax(b, J, leaky) {
   return c;
 }
 
-/** Eq. 1 for every E numbers. @type {(s: Float64Array, E: number) => Float64Array} */
-function squash(s, E) {
+/** Eq. 1 for every E numbers. @type {(s: Floats, E: number) => Float64Array} */
+export function squash(s, E) {
   const v = new Float64Array(s.length);
   lengths(s, E).forEach((length, j) => {
     for (let n = j * E; n < (j + 1) * E; n++) v[n] = (s[n] * length) / (1 + length * length);
@@ -31,7 +31,38 @@ function squash(s, E) {
 
 /** The lengths of every E numbers. @type {(x: Floats, E: number) => number[]} */
 export const lengths = (x, E) =>
-  Array.from({ length: x.length / E }, (_, j) => Math.hypot(...x.subarray(j * E, (j + 1) * E)));
+  Array.from({ length: x.length / E }, (_, j) => {
+    let square = 0;
+    for (let n = j * E; n < (j + 1) * E; n++) square += x[n] * x[n];
+    return Math.sqrt(square);
+  });
+
+/**
+ * Route votes [I, J, E]: b [R + 1, I, J] before each iteration and after the last; c, s, v of each.
+ * @param {Float32Array} votes
+ * @param {{ J: number, E: number, iters: number, leaky: boolean }} how
+ * @param {Float32Array | null} bias [J, E], added to each s
+ */
+export function routed(votes, { J, E, iters, leaky }, bias) {
+  const IJ = votes.length / E;
+  const b = new Float64Array((iters + 1) * IJ);
+  const c = /** @type {Float32Array[]} */ ([]);
+  const [s, v] = [/** @type {Float64Array[]} */ ([]), /** @type {Float64Array[]} */ ([])];
+  for (let t = 0; t < iters; t++) {
+    const before = b.subarray(t * IJ, (t + 1) * IJ);
+    c.push(softmax(before, J, leaky));
+    const sum = Float64Array.from({ length: J * E }, (_, n) => bias?.[n] ?? 0);
+    for (let n = 0; n < votes.length; n++) sum[n % (J * E)] += c[t][Math.floor(n / E)] * votes[n];
+    s.push(sum);
+    v.push(squash(sum, E));
+    for (let ij = 0; ij < IJ; ij++) {
+      let agreement = 0;
+      for (let e = 0; e < E; e++) agreement += votes[ij * E + e] * v[t][(ij % J) * E + e];
+      b[(t + 1) * IJ + ij] = before[ij] + agreement;
+    }
+  }
+  return { b, c, s, v };
+}
 
 /**
  * What an analysis would be with so many iterations; with as many as in training it is itself, and
@@ -46,23 +77,7 @@ export function reroute(analysis, told, card, iters) {
   const { I, J } = analysis;
   const E = card.class_dim;
   const [votes, bias] = [toFloats(told.votes), toFloats(told.bias)];
-  const b = new Float64Array((iters + 1) * I * J);
-  const couplings = /** @type {Float32Array[]} */ ([]);
-  const [s, v] = [/** @type {Float64Array[]} */ ([]), /** @type {Float64Array[]} */ ([])];
-  for (let t = 0; t < iters; t++) {
-    const before = b.subarray(t * I * J, (t + 1) * I * J);
-    const c = softmax(before, J, card.leaky);
-    const sum = Float64Array.from({ length: J * E }, (_, n) => bias[n] ?? 0);
-    for (let n = 0; n < votes.length; n++) sum[n % (J * E)] += c[Math.floor(n / E)] * votes[n];
-    couplings.push(c);
-    s.push(sum);
-    v.push(squash(sum, E));
-    for (let ij = 0; ij < I * J; ij++) {
-      let agreement = 0;
-      for (let e = 0; e < E; e++) agreement += votes[ij * E + e] * v[t][(ij % J) * E + e];
-      b[(t + 1) * I * J + ij] = before[ij] + agreement;
-    }
-  }
+  const { b, c, s, v } = routed(votes, { J, E, iters, leaky: card.leaky }, bias);
   const last = lengths(v[iters - 1], E);
   const isOwn = iters === card.num_iters;
   return {
@@ -73,7 +88,7 @@ export function reroute(analysis, told, card, iters) {
     v: Array.from({ length: J }, (_, j) => [...v[iters - 1].subarray(j * E, (j + 1) * E)]),
     s_steps: s.map((sum) => lengths(sum, E)),
     v_steps: v.map((one) => lengths(one, E)),
-    ...tablesOf(b, couplings, I, J),
+    ...tablesOf(b, c, I, J),
     trace: { votes, v },
   };
 }

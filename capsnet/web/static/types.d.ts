@@ -145,6 +145,74 @@ export interface Answers {
   sweep: SweepAnswer;
 }
 
+// What a static build holds instead of a server: capsnet/web/page.py writes it, browser/ reads it.
+
+/** A file of the build, and what it is called in messages. */
+export interface DataFile {
+  path: string;
+  name: string;
+  bytes: number;
+}
+
+/** Test images: how many of each class, one class after the other, and what each is in words. */
+export interface Shelf {
+  file: DataFile;
+  image_shape: Shape;
+  counts: number[];
+  said: string[][];
+}
+
+/** How a picture file becomes an image; ink is found on paper and fills a share of the square. */
+export interface Reading {
+  size: number;
+  channels: number;
+  fit: "pad" | "crop" | "stretch";
+  ink: boolean;
+  share: number;
+}
+
+/** All that the browser needs to answer; `first` are answers to what is asked first. */
+export interface Site {
+  first: { path: string; body?: unknown; answer: unknown }[];
+  nets: { capsnet: DataFile; others: DataFile[]; overlap: DataFile; cnn: DataFile | null };
+  samples: Shelf | null;
+  digits: Shelf;
+  bends: Record<Bend, Slider>;
+  reading: Reading;
+}
+
+/** A layer: what it does, its options, and the names of its tables. */
+export interface Step {
+  do: string;
+}
+
+export interface RouteStep extends Step {
+  weight: string;
+  shift?: string;
+  sizes: [I: number, J: number, E: number, D: number];
+  iters: number;
+  leaky: boolean;
+}
+
+export type Tables = Record<string, Float32Array>;
+
+/** Numbers and their shape. */
+export interface Block {
+  data: Float32Array;
+  shape: number[];
+}
+
+/** A network: steps to its capsules or probabilities, steps that draw capsules, and its task. */
+export interface Net {
+  steps: Step[];
+  drawing: Step[] | null;
+  image_shape: Shape;
+  task: { kind: "one_label" | "several_labels" | "pairs"; names: string[] };
+  calibration: { temperature: number; thresholds: number[] } | null;
+  usual_error: number | null;
+  tables: Tables;
+}
+
 // What the page makes of it.
 
 /** Channels, height and width of a picture. */
