@@ -131,6 +131,14 @@ def test_analyses(ask, server):
         assert_alike(ask("analyse", {"image": image}), theirs)
 
 
+def test_votes(ask, server, seven):
+    ours, theirs = (question("votes", {"image": seven}) for question in (ask, server))
+    np.testing.assert_allclose(
+        floats(ours["votes"]), floats(theirs.json()["votes"]), atol=CLOSE, rtol=CLOSE
+    )
+    assert ours["bias"] == theirs.json()["bias"] == ""
+
+
 def test_overlaps(ask, server):
     digits = [pixels(x["image"]).reshape(28, 28) for x in server("digits?page=0").json()]
     for a, b in ((2, 7), (0, 1), (4, 4)):

@@ -14,9 +14,8 @@ import { samplesPage } from "./samples.js";
 
 let site = /** @type {Site} */ (/** @type {unknown} */ (null)); // comes before the first question
 
-const capsnet = () => netOf(site.nets.capsnet);
-/** The main network for 0, then the others in turn. */
-const chosen = (net = 0) => netOf([site.nets.capsnet, ...site.nets.others][net]);
+/** The main network for 0, then the others in turn. @param {number} number */
+const capsnet = (number = 0) => netOf([site.nets.capsnet, ...site.nets.others][number]);
 const cnn = async () => (site.nets.cnn ? netOf(site.nets.cnn) : null);
 
 /** Let other questions be answered. */
@@ -38,12 +37,12 @@ const QUESTIONS = {
   samples: (_, query) => samplesPage(site.samples, Number(query.get("page"))),
   digits: (_, query) => samplesPage(site.digits, Number(query.get("page"))),
   mistakes: async () => ({ total: 0, mistakes: [] }),
-  analyse: async ({ image, net }) => analyse(await chosen(net), unpacked(image), 1),
-  votes: async ({ image, net }) => votesOf(await chosen(net), unpacked(image)),
+  analyse: async ({ image, net }) => analyse(await capsnet(net), unpacked(image), 1),
+  votes: async ({ image, net }) => votesOf(await capsnet(net), unpacked(image)),
   overlap: async ({ image }) => analyse(await netOf(site.nets.overlap), unpacked(image), 2),
-  decode: async ({ pictures, net }) => joined(draw(await chosen(net), pictures)).buffer,
+  decode: async ({ pictures, net }) => joined(draw(await capsnet(net), pictures)).buffer,
   animation: async ({ pictures, net, milliseconds = 60 }) => {
-    const artist = await chosen(net);
+    const artist = await capsnet(net);
     return gif(draw(artist, pictures), artist.image_shape, milliseconds);
   },
   warp: async ({ image, warp }) => {
