@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import capsnet
-from capsnet.training import loop
+from capsnet.training import run
 from capsnet.training.checkpoint import CHECKPOINT
 from capsnet.training.loop import train
 
@@ -124,7 +124,7 @@ def is_binary(modes):
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="needs Linux's list of open maps")
 def test_checkpoint_is_not_in_use_when_it_is_replaced(tiny, monkeypatch):
     """Windows refuses to replace a file that is open or mapped into memory."""
-    real, replaced = loop.save_checkpoint, []
+    real, replaced = run.save_checkpoint, []
 
     def save(folder, *rest):
         path = str(folder / CHECKPOINT)
@@ -134,6 +134,6 @@ def test_checkpoint_is_not_in_use_when_it_is_replaced(tiny, monkeypatch):
         real(folder, *rest)
 
     train(tiny())
-    monkeypatch.setattr(loop, "save_checkpoint", save)
+    monkeypatch.setattr(run, "save_checkpoint", save)
     train(tiny(resume=True))
     assert replaced

@@ -18,10 +18,10 @@ from capsnet.errors import UserError
 from capsnet.models import create_model
 from capsnet.training.config import TrainConfig
 from capsnet.training.device import pick_precision
-from capsnet.training.loop import epoch_plan, train
+from capsnet.training.loop import train
 from capsnet.training.outcome import Finished
 from capsnet.training.progress import WorkProgress
-from capsnet.training.step import TrainStep
+from capsnet.training.step import TrainStep, epoch_plan
 
 PEER = "bench_peer.py"
 

@@ -7,8 +7,8 @@ from capsnet.data.streams.elastic import KNOTS, SPREAD, draw_knots, spline_basis
 from capsnet.data.streams.geometry import affine_grid, affine_theta, pixel_centres, place, sample
 from capsnet.errors import UserError
 from capsnet.training.config import TrainConfig, differences
-from capsnet.training.loop import epoch_plan
 from capsnet.training.setup import open_stream
+from capsnet.training.step import epoch_plan
 
 CPU = torch.device("cpu")
 

@@ -15,9 +15,8 @@ from capsnet.models.tensor_file import load_tensors
 from capsnet.training import adam
 from capsnet.training.adam import Adam
 from capsnet.training.checkpoint import CHECKPOINT, Position, load_checkpoint, save_checkpoint
-from capsnet.training.loop import epoch_plan
 from capsnet.training.setup import build_model, open_stream
-from capsnet.training.step import TrainStep
+from capsnet.training.step import TrainStep, epoch_plan
 
 STEPS = 20
 SHAPES = [(1,), (7,), (1000,), (5000,), (5, 3, 4, 2), (64, 16, 3, 3), (6, 1, 5, 5), (2048,), ()]

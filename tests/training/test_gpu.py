@@ -12,8 +12,8 @@ from capsnet.models import create_model
 from capsnet.training import adam
 from capsnet.training.config import TrainConfig
 from capsnet.training.evaluation import answer
-from capsnet.training.loop import epoch_plan, train
-from capsnet.training.step import WARM_UP, TrainStep
+from capsnet.training.loop import train
+from capsnet.training.step import WARM_UP, TrainStep, epoch_plan
 
 pytestmark = [
     pytest.mark.gpu,

@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from capsnet.training.config import TrainConfig
-from capsnet.training.loop import epoch_plan, train
+from capsnet.training.loop import train
 from capsnet.training.schedule import learning_rate
 from capsnet.training.setup import build_model, open_stream
-from capsnet.training.step import TrainStep
+from capsnet.training.step import TrainStep, epoch_plan
 
 
 @pytest.mark.parametrize(("warmup_steps", "saturated"), [(TrainConfig.warmup_steps, 0), (0, 1)])

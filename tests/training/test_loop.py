@@ -13,10 +13,10 @@ from capsnet.models.weights import find_model
 from capsnet.tasks import OneLabel
 from capsnet.training.checkpoint import CHECKPOINT
 from capsnet.training.evaluation import evaluate, unpack
-from capsnet.training.loop import epoch_plan, train
+from capsnet.training.loop import train
 from capsnet.training.outcome import Finished, Interrupted
 from capsnet.training.setup import build_model, open_stream
-from capsnet.training.step import TrainStep
+from capsnet.training.step import TrainStep, epoch_plan
 
 CNN = {"model": "cnn_small", "options": ("channels=4", "dropout=0.5")}
 

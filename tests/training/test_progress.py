@@ -38,9 +38,8 @@ def test_every_step_is_counted_once_also_after_a_stop(tiny, ctrl_c, watcher):
 
 @gpu
 def test_a_captured_step_counts(tiny):
-    from capsnet.training.loop import epoch_plan
     from capsnet.training.setup import build_model, open_stream
-    from capsnet.training.step import TrainStep
+    from capsnet.training.step import TrainStep, epoch_plan
 
     config = tiny(device="cuda")
     stream = open_stream(config, "train", torch.device("cuda"))

@@ -34,7 +34,7 @@ def read_matrix(path: Path) -> np.ndarray:
     """Return the array of any shape that a matrix file, plain or .gz, holds."""
     try:
         packed = path.read_bytes()
-        with gzip.open(path) if packed[:2] == b"\x1f\x8b" else io.BytesIO(packed) as file:
+        with gzip.open(path, "rb") if packed[:2] == b"\x1f\x8b" else io.BytesIO(packed) as file:
             magic, ndim = np.frombuffer(file.read(8), "<i4").tolist()
             dtype = np.dtype(TYPES[magic])
             if not 0 < ndim <= MAX_DIMENSIONS:
