@@ -3,6 +3,7 @@
 /** @import { Mode } from "./types.js" */
 
 import { get } from "./api.js";
+import { startArticle } from "./article.js";
 import { startColumns } from "./columns.js";
 import { byId, h, number, say, sayError, startTips } from "./dom.js";
 import { isTaken, startInput, takeLinked } from "./input.js";
@@ -48,7 +49,7 @@ async function show() {
     tab.tabIndex = selected ? 0 : -1;
   }
   byId("panel").setAttribute("aria-labelledby", `tab-${mode}`);
-  byId("lead").textContent = MODES[mode].lead;
+  byId("lead").textContent = MODES[mode].lead(scene.info.capsnet);
   document.title = `${MODES[mode].title} – Capsule explorer`;
   const { signal } = leave;
   if (!isTaken()) await takeLinked();
@@ -174,6 +175,7 @@ async function main() {
   scene.addEventListener("analysis", describeModel);
   startColumns();
   startInput();
+  startArticle(choose);
   addEventListener("popstate", show);
   await show();
   startTour((mode) => {

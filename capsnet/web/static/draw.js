@@ -184,8 +184,9 @@ export function shareScale(even, factor) {
   return (value) => colour((Math.log(Math.max(value, 1e-12) / even) / Math.log(factor) + 1) / 2);
 }
 
-/** The colours of shareScale for a legend. */
+/** The colours of shareScale and of lengthScale for a legend. */
 export const shareColours = `linear-gradient(to right, ${SHARES.join()})`;
+export const lengthColours = `linear-gradient(to right, ${BLUES.join()})`;
 
 /** The value that all but a hundredth of the values stay below. @param {Float32Array} values */
 export function almostAll(values) {

@@ -19,7 +19,7 @@ export function strongest() {
 }
 
 /** The couplings c [I] to the chosen class, of each iteration. */
-function couplings() {
+export function couplings() {
   const { I, J } = scene.analysis;
   return scene.analysis.couplings.map((c) =>
     Float32Array.from({ length: I }, (_, i) => c[i * J + scene.which]),
@@ -27,7 +27,7 @@ function couplings() {
 }
 
 /** The even share that every class gets at first, and how far the couplings go from it. */
-function range() {
+export function range() {
   const even = 1 / (scene.analysis.J + (scene.card.leaky ? 1 : 0));
   const far = couplings().map((values) =>
     almostAll(values.map((c) => Math.abs(Math.log(Math.max(c, LEAST) / even)))),

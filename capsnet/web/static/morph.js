@@ -15,7 +15,7 @@ const STRIP = 11;
 const FRAMES = 61; // of the animation, one way
 const WALK = 2000; // milliseconds of it
 export const title = "Morph";
-export const lead =
+export const lead = () =>
   "Every point between two capsules is a picture too. Walk from one picture to another.";
 
 /**

@@ -16,7 +16,7 @@ import { bound, set, state } from "./state.js";
 const FINGER = 5; // pixels from the ink at which a press still takes a digit
 const COLOURS = [FIRST, SECOND];
 export const title = "Overlap";
-export const lead =
+export const lead = () =>
   "Two digits in one place: their capsules share out the evidence, and each draws its own digit.";
 
 /**

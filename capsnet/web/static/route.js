@@ -15,7 +15,7 @@ import { set, state } from "./state.js";
 const CALM = 80; // milliseconds after which the votes of a picture are asked for
 const PAUSE = 1200; // milliseconds between iterations while playing
 export const title = "Route";
-export const lead =
+export const lead = () =>
   "Every capsule votes for every class. Step by step, it is sent where its vote agrees with the outcome.";
 
 /**

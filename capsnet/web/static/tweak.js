@@ -1,5 +1,7 @@
 // Tweak: a film strip for each dimension of the chosen capsule; its frame is a slider.
 
+/** @import { NetCard } from "./types.js" */
+
 import { decode, latest } from "./api.js";
 import { drawReconstruction } from "./columns.js";
 import { drawClasses } from "./classes.js";
@@ -14,8 +16,11 @@ import { set, state } from "./state.js";
 const STEPS = 11;
 const SPREADS = 2.5; // standard deviations of a dimension, over images of the class
 export const title = "Tweak";
-export const lead =
-  "A class capsule is a vector. Change one of its numbers and see what that number stands for.";
+/** @param {NetCard} card */
+export const lead = (card) =>
+  card.has_decoder
+    ? `This network redraws your ${card.reads_digits ? "digit" : "picture"} from ${card.class_dim} numbers. Drag one.`
+    : "A class capsule is a vector. What its numbers stand for can be seen where there is a decoder.";
 
 /**
  * Build the panel; it lives until the signal says that another mode is chosen.

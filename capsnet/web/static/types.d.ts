@@ -271,7 +271,7 @@ export interface VoteTrace {
 /** A mode of the page: `enter` builds its panel, which lives until the signal is aborted. */
 export interface Mode {
   title: string;
-  lead: string;
+  lead(card: NetCard): string;
   enter(panel: HTMLElement, signal: AbortSignal): unknown;
 }
 

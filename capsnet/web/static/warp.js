@@ -12,7 +12,7 @@ import { scene } from "./scene.js";
 import { bound, set, state, usually } from "./state.js";
 
 export const title = "Warp";
-export const lead =
+export const lead = () =>
   "Bend the picture and watch who stays sure of it. Then cut it to pieces: should anyone still be sure?";
 
 /** @typedef {SweepAnswer & { image: Uint8Array, warp: number[], over: Bend }} Swept */
