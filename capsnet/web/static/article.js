@@ -105,7 +105,7 @@ function bars(lengths, mark = scene.which) {
   const shown = new Set(byLength(scene.analysis.lengths).slice(0, MOST_BARS));
   return h(
     "ul",
-    { class: "bars" },
+    { class: "lengths" },
     classes.map((name, j) => {
       if (!shown.has(j)) return null;
       const fill = h("span", { class: "fill" });
