@@ -166,7 +166,7 @@ function drawVotes({ live, caption }) {
   const fans = two.map((j) => fan(analysis, j));
   live.replaceChildren(...fans.map(({ element }) => element));
   const told = two.map((j, n) => `${fans[n].agreed.toFixed(2)} for “${card.classes[j]}”`);
-  caption.textContent = `The votes that send most to the two longest capsules: each at its angle with the outcome v (orange, up), on either side; its length is the vote's, its width the coupling. What is sent agrees by ${told.join(", by ")} (1: all points one way).`;
+  caption.textContent = `The votes that send most to the two longest capsules: each at its angle with the outcome v (orange, up), on either side; longer for a stronger vote, wider for a larger coupling. What is sent agrees by ${told.join(", by ")} (1: all points one way).`;
 }
 
 /** @type {(analysis: Routed, j: number) => { element: HTMLElement, agreed: number }} */
@@ -185,14 +185,15 @@ function fan(analysis, j) {
   const shown = parts.slice(0, MOST_VOTES);
   const most = Math.max(1e-9, ...shown.map(({ length }) => length));
   // Left and right of v mean nothing: an angle has no side, so every second one is on the other.
-  const lines = shown.map(({ length, share, cosine }, n) =>
-    svg("line", {
+  const lines = shown.map(({ length, share, cosine }, n) => {
+    const far = Math.sqrt(length / most); // so that one strong vote does not hide all others
+    return svg("line", {
       class: "vote",
-      x2: (((n % 2 ? -1 : 1) * Math.sqrt(1 - cosine ** 2) * length) / most).toFixed(4),
-      y2: ((-cosine * length) / most).toFixed(4),
+      x2: ((n % 2 ? -1 : 1) * Math.sqrt(1 - cosine ** 2) * far).toFixed(4),
+      y2: (-cosine * far).toFixed(4),
       "stroke-width": Math.max(0.004, WIDEST * share).toFixed(4),
-    }),
-  );
+    });
+  });
   const name = scene.card.classes[j];
   const picture = svg(
     "svg",
