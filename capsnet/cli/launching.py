@@ -21,7 +21,6 @@ from capsnet.cli.command import guarded, say
 from capsnet.errors import UserError
 
 Verb = Callable[..., int]
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
 GRACE = 20.0  # seconds for the others to end, once one has died
 
 
@@ -125,6 +124,7 @@ def end(workers: Sequence[SpawnProcess]) -> None:
 @contextmanager
 def forwarding(workers: Sequence[SpawnProcess]) -> Iterator[None]:
     """Pass signals on to the processes, which save and end by themselves."""
+    from capsnet.training.stopping import SIGNALS
 
     def forward(number: int, frame: object) -> None:
         for worker in workers:

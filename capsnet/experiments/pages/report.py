@@ -2,7 +2,8 @@
 
 A page asks by <!-- results:NAME --> and <!-- /results:NAME -->; what stands between is replaced.
 NAME is an experiment, short/NAME for its errors alone, bench/KIND/gpu or bench/KIND/cpu for the
-last `capsnet bench KIND`, or bench/scaling for what many GPUs would take.
+last `capsnet bench KIND`, bench/scaling for what many GPUs would take, or front for the few
+numbers of the front page.
 docs/results.md and docs/model_cards.md are written whole. No number in them is typed by hand.
 
 stale = report(Path("results"), Path("."), check=True)
@@ -30,6 +31,7 @@ from capsnet.experiments.catalogue import EXPERIMENTS
 from capsnet.experiments.drawings import DRAWINGS
 from capsnet.experiments.pages import markdown
 from capsnet.experiments.pages.cards import PAGE, cards_page
+from capsnet.experiments.pages.front import front_block
 from capsnet.experiments.runner.experiment import Experiment
 from capsnet.experiments.runner.records import Record, Results, complete, current, read, values
 from capsnet.experiments.statistics import mean_std
@@ -61,6 +63,7 @@ def report(results_folder: Path, root: Path, check: bool = False) -> list[Path]:
     if "bench/step/gpu" in benches:
         blocks["bench/scaling"] = scaling_block(benches["bench/step/gpu"])
     full = {name: [complete(r) for r in records] for name, records in results.items()}
+    blocks["front"] = front_block(full, benches.get("bench/step/gpu"))
     for path, text in wanted_pages(full, blocks, root).items():
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             stale.append(path)
@@ -104,7 +107,7 @@ def fill(path: Path, text: str, results: Results, benches: dict[str, str], root:
     started = _START.findall(text)
     for name in started:
         known = name.removeprefix(SHORT) in EXPERIMENTS or name.startswith("bench/")
-        if not known:
+        if not known and name not in benches:
             raise unknown_name(f"experiment in {path}", name, EXPERIMENTS)
     for name in Counter(started) - Counter(match[2] for match in _BLOCK.finditer(text)):
         raise UserError(
