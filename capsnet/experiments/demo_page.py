@@ -101,7 +101,7 @@ def _strips(model: Model, batch: Batch) -> list[tuple[Strip, list[float]]]:
     known = take_in_turn(open_data("digits", "train"), 0, NUM_KNOWN).images
     main = with_principal_directions(model, known)
     steps = spreads(main, known)[..., None] * SPREADS
-    own = batch.labels == torch.arange(model.num_classes)
+    own = batch.labels == torch.arange(len(model.task.names))
     images = batch.images[torch.where(own, model(batch.images).lengths, -1).argmax(0)]
     drawn = torch.cat([moved.drawn for moved in moved_drawings(main, images, steps)])
     strips = []
