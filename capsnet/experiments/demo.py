@@ -29,8 +29,8 @@ MARK = ".capsnet-demo"  # in a folder that a demo has made and the next one may 
 CNN = TrainConfig(
     model="cnn_small", data="digits", batch_size=64, lr=2e-3, schedule="linear", device="cpu"
 )
-# A larger decoder, more steps and a larger share of the loss, as in the authors' code, for sharp
-# drawings: 0.03 squared error of a pixel where the default settings come to 0.05.
+# For sharp drawings: a larger decoder, a larger share of the loss, as in the authors' code, and
+# more steps; half the squared error of the default settings (docs/log.md).
 CAPSNET = replace(
     CNN,
     model="capsnet_small",
