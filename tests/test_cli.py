@@ -358,9 +358,9 @@ def test_models_lists_all_with_their_size(cli):
 def test_info_of_the_machine_and_of_weights(cli, trained):
     facts = last_json(cli("info", "--json"))
     assert facts["torch"] == torch.__version__ and facts["threads"] >= 1
-    card = last_json(cli("info", "--weights", trained, "--json"))
+    card = last_json(cli("info", trained, "--json"))
     assert card["model"] == "capsnet_small" and card["config"]["epochs"] == 4
-    assert json.loads(cli("info", "--weights", trained).out) == card
+    assert json.loads(cli("info", trained).out) == card
 
 
 def test_data_list_and_check(cli):

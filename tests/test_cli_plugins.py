@@ -69,12 +69,12 @@ def test_verbs_use_what_a_plugin_registers(plugin, cli, tmp_path, monkeypatch):
     Image.new("L", (28, 28)).save(picture)
     assert "my_net on my_noise (test): " in run("evaluate", "--weights", out)
     assert f"{picture}: " in run("predict", picture, "--weights", out)
-    assert json.loads(run("info", "--weights", out))["model"] == "my_net"
+    assert json.loads(run("info", out))["model"] == "my_net"
     assert "my_noise       Noise of mine." in run("data", "list")
     assert "train: 20 images, (10, 10)" in run("data", "check", "my_noise")
 
     forget()
-    done = cli("info", "--weights", out)
+    done = cli("info", out)
     assert done.status == 2 and done.err.count("\n") == 1
     assert "There is no model called 'my_net'" in done.err and "--plugin" in done.err
 

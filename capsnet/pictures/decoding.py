@@ -276,7 +276,9 @@ def _mistakes(path: str | Path | BinaryIO) -> Iterator[None]:
     except PermissionError:
         raise BadPicture(f"You may not read {shown}; ask its owner, or use a copy.") from None
     except MemoryError:
-        raise
+        raise BadPicture(
+            f"{shown} asks for more memory than there is; make it smaller, or remove it."
+        ) from None
     except Exception as error:
         reason = " ".join(str(error).split()).replace(str(path), "it")
         if isinstance(error, Image.UnidentifiedImageError):

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from made_up import changed
+from mangling import changed
 from test_damage import step_of
 
 from capsnet.models.tensor_file import load_tensors, save_tensors

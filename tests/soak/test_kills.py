@@ -6,6 +6,7 @@ import sys
 import time
 from dataclasses import replace
 
+import pytest
 import torch
 
 from capsnet.models.tensor_file import load_tensors
@@ -35,6 +36,7 @@ def changed_at(path):
     return path.stat().st_mtime_ns if path.exists() else None
 
 
+@pytest.mark.long  # in make test, two kills of tests/training/test_stopping.py
 def test_kills(tally, tiny):
     settings = {"num_samples": 100, "batch_size": 2, "epochs": 40}
     whole, config = tiny("whole", **settings), tiny("killed", **settings, checkpoint_seconds=0.0)
