@@ -33,6 +33,7 @@ BELOW = {
         "training",
         "bench",
         "figures",
+        "report",
     },
     "report": {"tasks", "pictures", "measures", "models", "data", "training"},
     "tuning": {"tasks", "pictures", "models", "data", "training", "report"},

@@ -210,13 +210,13 @@ def figure(
 
 
 def demo(seconds: float = 45.0, out: Path = Path("runs/demo"), json: bool = False) -> int:
-    """Train a small CapsNet and a small CNN on the embedded digits and show what came out.
+    """Train a small CapsNet and a small CNN on the embedded digits, and make a page of it.
 
     Example: capsnet demo
 
     Args:
         seconds: Training time for each of the two, if that is enough for twelve epochs.
-        out: Folder for the runs and figures; an earlier demo there is replaced.
+        out: Folder for the runs and the page; an earlier demo there is replaced.
         json: Print the result as one JSON object on the last line.
     """
     from capsnet.experiments.demo import run_demo
