@@ -74,7 +74,8 @@ DRAWINGS = {
         "capsnet_mnist",
         "perturbation",
         draw_perturbation,
-        "Fig. 4: each of the 16 dimensions of the winning capsule changed in steps of 0.05.",
+        "Fig. 4: each of the 16 dimensions of the winning capsule changed in steps of half its "
+        "standard deviation over digits of the class.",
     ),
     "figure-overlap": Drawing(
         "capsnet_multimnist",

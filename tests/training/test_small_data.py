@@ -13,7 +13,7 @@ from capsnet.data import open_data
 from capsnet.errors import UserError
 from capsnet.models.tensor_file import load_tensors, save_tensors
 from capsnet.models.weights import find_model
-from capsnet.training import loop
+from capsnet.training import loop, run
 from capsnet.training.checkpoint import CHECKPOINT
 from capsnet.training.config import SettledConfig, TrainConfig
 from capsnet.training.evaluation import evaluate
@@ -154,7 +154,7 @@ def scripted(monkeypatch):
         return SimpleNamespace(figure=FIGURES[len(seen) - 1])
 
     seen = []
-    monkeypatch.setattr(loop, "evaluate", evaluate_by_script)
+    monkeypatch.setattr(run, "evaluate", evaluate_by_script)
     return seen
 
 
