@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -213,3 +214,30 @@ def pass_in_interpreter(request):
         assert result.returncode == 0, result.stdout[-5000:] + result.stderr[-2000:]
 
     return run
+
+
+@pytest.fixture
+def at_step():
+    """Do something right after the k-th forward pass in training: with at_step(k, do): train()."""
+    from torch.nn.modules.module import register_module_forward_hook
+
+    from capsnet.models import Classifier
+
+    @contextmanager
+    def context(k, do):
+        count = 0
+
+        def hook(module, arguments, output):
+            nonlocal count
+            if isinstance(module, Classifier) and module.training:
+                count += 1
+                if count == k:
+                    do(module)
+
+        handle = register_module_forward_hook(hook)
+        try:
+            yield
+        finally:
+            handle.remove()
+
+    return context

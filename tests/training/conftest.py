@@ -1,34 +1,6 @@
 import signal
-from contextlib import contextmanager
 
 import pytest
-from torch.nn.modules.module import register_module_forward_hook
-
-from capsnet.models import Classifier
-
-
-@pytest.fixture
-def at_step():
-    """Do something right after the k-th forward pass in training: with at_step(k, do): train()."""
-
-    @contextmanager
-    def context(k, do):
-        count = 0
-
-        def hook(module, arguments, output):
-            nonlocal count
-            if isinstance(module, Classifier) and module.training:
-                count += 1
-                if count == k:
-                    do(module)
-
-        handle = register_module_forward_hook(hook)
-        try:
-            yield
-        finally:
-            handle.remove()
-
-    return context
 
 
 @pytest.fixture

@@ -6,14 +6,10 @@ import signal
 import subprocess
 import sys
 import tempfile
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from torch.nn.modules.module import register_module_forward_hook
-
-from capsnet.models import Classifier
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -62,30 +58,6 @@ def worker():
         popen.wait()
         popen.stdout.close()
         popen.stderr.close()
-
-
-@pytest.fixture
-def at_step():
-    """Do something right after the k-th forward pass in training: with at_step(k, do): …"""
-
-    @contextmanager
-    def context(k, do):
-        count = 0
-
-        def hook(module, arguments, output):
-            nonlocal count
-            if isinstance(module, Classifier) and module.training:
-                count += 1
-                if count == k:
-                    do(module)
-
-        handle = register_module_forward_hook(hook)
-        try:
-            yield
-        finally:
-            handle.remove()
-
-    return context
 
 
 def binary(name: str) -> str | None:
