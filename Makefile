@@ -6,7 +6,7 @@ INSTALLED := $(VENV)/.installed
 NPM := $(shell command -v npm)
 TOOLS := $(if $(NPM),node_modules/.installed)
 
-.PHONY: setup demo page test long soak fuzz audit licences sbom check browser database format clean
+.PHONY: setup demo page test long soak fuzz mutants audit licences sbom check browser database format clean
 
 setup: $(INSTALLED)
 
@@ -40,9 +40,16 @@ soak: setup
 	$(BIN)/python tests/soak/table.py soak.jsonl docs/reliability.md
 
 # N inputs that nobody wrote over all readers of files.
-N ?= 1000000
+fuzz: N ?= 1000000
 fuzz: setup
 	CAPSNET_SOAK=fuzz.jsonl CAPSNET_FUZZ=$(N) OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 tests/soak/test_readers.py
+
+# Faults in the code on purpose: N of them, drawn by SEED; some test has to fail for each.
+SEED ?= 1
+mutants: N ?= 300
+mutants: setup
+	OMP_NUM_THREADS=1 nice -n 10 $(BIN)/python tests/mutants/mutants.py --number $(N) --seed $(SEED) \
+	  --page docs/reliability.md
 
 # Known weaknesses of the pinned packages; needs the network. It has an environment of its own.
 audit:

@@ -20,6 +20,7 @@ from torch import Tensor
 from capsnet.ops import conv
 from capsnet.ops.conv import conv2d, unfolded
 
+MEASURED = {"MIN_BATCH": conv.MIN_BATCH, "MIN_KERNEL": conv.MIN_KERNEL}
 HOPPER = CUDA and torch.cuda.get_device_capability() == (9, 0)
 gpu = pytest.mark.skipif(not HOPPER, reason="needs a Hopper GPU")
 
@@ -233,6 +234,55 @@ def test_torch_takes_what_the_kernels_do_not() -> None:
     assert torch.equal(conv2d(x, weight, padding=2), F.conv2d(x, weight, padding=2))
 
 
+@pytest.mark.parametrize(
+    ("kind", "N", "C", "size", "O", "kernel", "padding", "dtype"),
+    [
+        ("wide", 16, 64, (5, 6), 64, (5, 6), 0, HALF),
+        ("wide", 16, 128, (3, 4), 128, (5, 5), 1, torch.float16),
+        ("torch", 15, 64, (5, 6), 64, (5, 6), 0, HALF),  # too few images
+        ("torch", 16, 64, (5, 6), 64, (5, 4), 0, HALF),  # too small a kernel
+        ("torch", 16, 64, (5, 6), 96, (5, 6), 0, HALF),  # no whole tiles of outputs
+        ("torch", 16, 64, (5, 6), 64, (6, 5), 0, HALF),  # the kernel is higher than the image
+        ("torch", 16, 64, (6, 5), 64, (5, 6), 0, HALF),  # or wider
+        ("torch", 16, 64, (2, 9), 64, (5, 5), 1, HALF),
+        ("torch", 16, 64, (5, 6), 64, (5, 6), 0, torch.float32),
+        ("narrow", 16, 1, (9, 9), 64, (9, 9), 0, HALF),
+        ("narrow", 16, 127, (1, 1), 64, (1, 1), 0, HALF),
+        ("torch", 16, 2, (9, 9), 64, (8, 8), 0, HALF),  # with the bias, more than 128 rows
+    ],
+)
+def test_kernels_are_taken_where_they_were_measured_to_win(
+    kind, N, C, size, O, kernel, padding, dtype, monkeypatch
+) -> None:
+    monkeypatch.setattr(conv, "INTERPRETED", True)  # as if the kernels could run
+    for name, value in MEASURED.items():
+        monkeypatch.setattr(conv, name, value)
+    x, weight = torch.empty(N, C, *size, dtype=dtype), torch.empty(O, C, *kernel)
+    assert conv._kind(x, weight, padding, dtype) == kind
+    assert conv._kind(x[0], weight, padding, dtype) == "torch"
+    assert conv._kind(x[:, 1:], weight, padding, dtype) == "torch"
+    if kind == "narrow":  # has no gradient of its input
+        assert conv._kind(x.requires_grad_(), weight, padding, dtype) == "torch"
+        with torch.no_grad():
+            assert conv._kind(x, weight, padding, dtype) == "narrow"
+
+
+@pytest.mark.skipif(CUDA, reason="unfolded is for CPUs")
+@pytest.mark.parametrize(
+    ("kind", "C", "padding", "dtype"),
+    [
+        ("unfolded", 64, 0, torch.bfloat16),
+        ("torch", 63, 0, torch.bfloat16),
+        ("torch", 64, 1, torch.bfloat16),
+        ("torch", 64, 0, torch.float16),
+        ("torch", 64, 0, torch.float32),
+    ],
+)
+def test_unfolded_is_taken_where_it_was_measured_to_win(kind, C, padding, dtype) -> None:
+    x, weight = torch.empty(2, C, 5, 5, dtype=dtype), torch.empty(8, C, 5, 5)
+    assert conv._kind(x, weight, padding, dtype) == kind
+
+
 @pytest.mark.parametrize("C", [1, 3, 64])
 def test_padding_keeps_channels_last_both_ways(C: int) -> None:
     layout = torch.channels_last
@@ -331,14 +381,21 @@ def test_use_captures_into_a_cuda_graph() -> None:
 
 
 @pytest.mark.parametrize("N", [1, 3, 20])
-@pytest.mark.parametrize(("size", "kernel", "stride"), [((13, 12), 5, 2), ((9, 9), 9, 1)])
+@pytest.mark.parametrize(
+    ("size", "kernel", "stride"),
+    [((13, 12), (5, 5), 2), ((9, 9), (9, 9), 1), ((9, 12), (3, 5), 2), ((12, 9), (5, 3), 1)],
+)
 def test_unfolded_on_the_cpu_is_as_exact_as_the_library(
-    N: int, size: tuple[int, int], kernel: int, stride: int, monkeypatch: pytest.MonkeyPatch
+    N: int,
+    size: tuple[int, int],
+    kernel: tuple[int, int],
+    stride: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(unfolded, "PIECE_BYTES", 1 << 20)  # several pieces, the last one smaller
     generator = torch.Generator().manual_seed(N)
     draw = partial(torch.randn, generator=generator)
-    inputs = [draw(N, 64, *size), 0.05 * draw(32, 64, kernel, kernel), draw(32)]
+    inputs = [draw(N, 64, *size), 0.05 * draw(32, 64, *kernel), draw(32)]
     inputs = [x.requires_grad_() for x in inputs]
     weights = draw(F.conv2d(*inputs, stride).shape)
 
@@ -374,6 +431,14 @@ def test_unfolded_memory_is_shared_by_evaluation_and_training(monkeypatch) -> No
     assert unfolded._kept.room.numel() == 4 * 6 * 6 * 9 * 64  # a piece too large is not kept
 
 
+def test_unfolded_takes_as_many_images_at_a_time_as_fit(monkeypatch) -> None:
+    x = torch.empty(9, 64, 6, 8, dtype=torch.bfloat16)
+    monkeypatch.setattr(unfolded, "PIECE_BYTES", 3 * (2 * 2) * (3 * 5) * 64 * 2)
+    assert unfolded._pieces(x, (3, 5), 2) == (2, 2, 3)
+    monkeypatch.setattr(unfolded, "PIECE_BYTES", 1)
+    assert unfolded._pieces(x, (3, 5), 1) == (4, 4, 1)
+
+
 @pytest.mark.skipif(CUDA, reason="unfolded is for CPUs")
 def test_unfolded_gradient_of_the_gradient_is_exact() -> None:
     case = Case(3, 64, 9, 8, 16, 5, 2)
@@ -384,12 +449,12 @@ def test_unfolded_gradient_of_the_gradient_is_exact() -> None:
 @pytest.mark.skipif(CUDA, reason="unfolded is for CPUs")
 def test_unfolded_operators_are_registered_properly() -> None:
     x, weight, _ = inputs(Case(2, 64, 7, 6, 8, 3, 2), torch.bfloat16)
-    x = x.to(memory_format=torch.channels_last)
+    x, weight = x.to(memory_format=torch.channels_last), weight[:, :, 1:]  # 2 high, 3 wide
     tests = ("test_schema", "test_autograd_registration", "test_faketensor")
     leaves = (x.requires_grad_(), weight.float().requires_grad_(), weight)
     torch.library.opcheck(unfolded.unfolded_forward, (*leaves, 2), test_utils=tests)
     dy = torch.randn(2, 8, 3, 2).bfloat16()
-    arguments = (dy, x.detach(), [3, 3], 2, torch.float32)
+    arguments = (dy, x.detach(), [2, 3], 2, torch.float32)
     torch.library.opcheck(unfolded.unfolded_wgrad, arguments, test_utils=tests)
 
 
