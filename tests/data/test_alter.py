@@ -38,3 +38,10 @@ def test_strokes_grow_and_shrink_on_all_sides():
     torch.testing.assert_close(thicken(block, -1.25), 0.75 * dot)
     assert torch.equal(thicken(block, 0), block)
     assert (thicken(dot, 2)[..., 1:6, 1:6] == 1).all() and thicken(dot, 2).sum() == 25
+
+
+def test_the_generator_decides_where_parts_go():
+    images = torch.arange(8 * 36.0).view(8, 1, 6, 6)
+    once, again = (scramble(images, 3, 3, torch.Generator().manual_seed(1)) for _ in range(2))
+    assert torch.equal(once, again)
+    assert not torch.equal(once, scramble(images, 3, 3, torch.Generator().manual_seed(2)))

@@ -1,6 +1,7 @@
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,9 +10,10 @@ import torch
 from PIL import Image
 
 from capsnet.data import Augment, check, fetch, list_data, open_data
-from capsnet.data.registry import DATA, TABLE
+from capsnet.data.entries import Request, _overlaps, _placed, _warped
+from capsnet.data.registry import DATA, TABLE, _with_channels
 from capsnet.data.sets.digits import load_digits, make_digits
-from capsnet.data.sources.known import MNIST
+from capsnet.data.sources.known import FASHION, MNIST
 from capsnet.data.sources.locate import locate
 from capsnet.errors import UserError
 
@@ -187,3 +189,37 @@ def test_import_leaves_heavy_libraries_alone():
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=os.environ
     )
     assert done.stdout.strip() == "set()"
+
+
+def test_wishes_that_cannot_be_are_sentences(tmp_path):
+    with pytest.raises(UserError, match="need no folder; leave it out"):
+        open_data("digits", "test", folder=tmp_path)
+    for channels in (0, -1):
+        with pytest.raises(UserError, match=rf"1 channels, not {channels}; ask for 1 or more"):
+            open_data("digits", "test", channels=channels)
+    with pytest.raises(UserError, match="3 channels, not 1; ask for 3"):
+        _with_channels(load_digits("test").with_channels(3), 1)
+    assert open_data("digits", "test", channels=1).image_shape == (1, 28, 28)
+    assert open_data("digits", "train", num_samples=1).num_samples == 1
+    for num in (0, -1):
+        with pytest.raises(UserError):
+            open_data("digits", "train", num_samples=num)
+
+
+def test_as_many_warped_digits_as_are_asked_for_or_there():
+    split = load_digits("test").subset(torch.arange(4))
+    ask = Request(None, None, None, None, None, 0, training=True)
+    assert _warped(split, ask).num_samples == 4
+    assert _warped(split, replace(ask, training=False)).num_samples == 4 * 32
+    assert _warped(split, replace(ask, num_samples=7)).num_samples == 7
+    assert _warped(split, ask).image_shape == _placed(split, ask).image_shape == (1, 40, 40)
+    assert _overlaps(split, ask).image_shape == (1, 36, 36)
+    assert (_overlaps(split, ask).num_samples, _placed(split, ask).num_samples) == (4, 4)
+    assert _overlaps(split, replace(ask, num_samples=9, image_size=40)).num_samples == 9
+
+
+def test_known_files_have_digests_of_both_forms():
+    for source in (MNIST, FASHION):
+        assert len(source.raw_md5) == 4 and source.raw_md5.keys() == source.gz_md5.keys()
+        assert all(len(x) == 32 for x in (*source.raw_md5.values(), *source.gz_md5.values()))
+        assert source.mirrors and source.system_folder

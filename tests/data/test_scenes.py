@@ -132,3 +132,26 @@ def test_scenes_are_not_moved_and_bad_wishes_are_sentences(tmp_path):
     for name in ("scenes", "scenes_pose", "scenes_several"):
         with pytest.raises(UserError, match="no folder"):
             open_data(name, "test", folder=tmp_path)
+
+
+@pytest.mark.parametrize("shape", DISTANCES)
+def test_distance_grows_by_one_for_each_step_from_the_edge(shape):
+    # Straight out from the middle of a shape's sides, where the nearest point of the edge is.
+    step, turn = 1e-4, np.radians(np.arange(0, 360, 0.5))
+    out = np.stack([np.cos(turn), np.sin(turn)])
+    radii = np.linspace(0.3, 2.0, 3000)[:, None]
+    inside = DISTANCES[shape](*(radii * x for x in out)) < 0
+    edge = radii[inside.argmin(axis=0), 0] * out  # the first that is no longer inside
+    gradient = [
+        (DISTANCES[shape](*(edge + step * e)) - DISTANCES[shape](*(edge - step * e))) / (2 * step)
+        for e in (np.array([[1.0], [0.0]]), np.array([[0.0], [1.0]]))
+    ]
+    slope = np.hypot(*gradient)
+    assert np.median(slope) == pytest.approx(1, abs=2e-3)
+    assert (np.abs(slope - 1) < 0.02).mean() > 0.95  # all but corners
+
+
+def test_smallest_scenes():
+    assert load_scenes("test", size=8, num=2).image_shape == (1, 8, 8)
+    with pytest.raises(UserError, match="ask for 8 or more"):
+        load_scenes("test", size=7, num=2)

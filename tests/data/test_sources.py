@@ -15,7 +15,7 @@ from dataclasses import replace
 import pytest
 
 from capsnet.data.sources import wheel
-from capsnet.data.sources.fetching import finishes
+from capsnet.data.sources.fetching import NoAnswer, download, finishes, run_watched
 from capsnet.data.sources.known import MNIST
 from capsnet.data.sources.locate import Source, locate
 from capsnet.errors import UserError
@@ -355,3 +355,30 @@ def test_looking_for_pip_leaves_setuptools_alone():
     code = "from capsnet.data.sources import wheel; print(wheel.has_pip()); import setuptools"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0 and done.stdout.strip() in ("True", "False"), done.stderr
+
+
+def test_a_host_that_cannot_be_reached_is_told(tmp_path):
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        host = f"127.0.0.1:{unused.getsockname()[1]}"  # bound, and nobody listens
+        with pytest.raises(NoAnswer, match=f"{host} cannot be reached"):
+            download(f"http://{host}/file", tmp_path / "file", 10)
+
+
+@pytest.mark.parametrize(
+    ("program", "told"),
+    [
+        (r"import os; os.write(1, b'first\nl\xe4st\n'); raise SystemExit(3)", "failed: l\ufffdst"),
+        ("raise SystemExit(1)", "failed: no message"),
+    ],
+)
+def test_the_last_words_of_a_program_that_fails_are_told(program, told, tmp_path):
+    with pytest.raises(OSError, match=told):
+        run_watched([sys.executable, "-c", program], tmp_path, 60, "failed")
+    run_watched([sys.executable, "-c", "print('well')"], tmp_path, 60, "failed")
+
+
+def test_a_program_that_stands_still_is_ended(tmp_path):
+    program = "import time; time.sleep(600)"
+    with pytest.raises(NoAnswer, match="the package index does not answer"):
+        run_watched([sys.executable, "-c", program], tmp_path, 0.5, "failed")

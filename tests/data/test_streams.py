@@ -15,6 +15,7 @@ from capsnet.data.sets.digits import load_digits
 from capsnet.data.streams.affine import ink_boxes
 from capsnet.data.streams.augmentation import draw_maps
 from capsnet.data.streams.geometry import (
+    SHARP,
     affine_grid,
     affine_theta,
     linear_map,
@@ -345,3 +346,33 @@ def test_turned_digits_are_turned_by_their_label():
     assert not torch.equal(batch.images, still)
     other = stream.plan(seeded(1))
     assert not torch.equal(other["angle"], stream.plan(seeded(2))["angle"])
+
+
+def test_test_plans_are_the_same_for_ever():
+    split = load_digits("test").subset(torch.arange(3))
+    assert CanvasStream(split).plan(None)["shift"].tolist() == [[-2, 6], [0, 2], [-2, 2]]
+    pairs = OverlapStream(load_digits("test"), 3).plan(None)["index"]
+    assert pairs.tolist() == [[2, 885], [0, 500], [1, 378]]
+
+
+def test_two_classes_are_enough_for_pairs():
+    digits = load_digits("test")
+    two = digits.subset((digits.labels < 2).nonzero().flatten()[:20])
+    assert OverlapStream(two, 5).batch(OverlapStream(two, 5).plan(None)).images.shape[0] == 5
+    with pytest.raises(UserError, match="at least two"):
+        OverlapStream(digits.subset((digits.labels == 1).nonzero().flatten()), 5)
+
+
+def test_colour_of_grey_images_is_refused():
+    with pytest.raises(UserError, match="three channels"):
+        ImageStream(load_digits("test"), Augment(colour=0.1))
+
+
+def test_turned_digits_keep_their_size():
+    split = load_digits("test").subset(torch.arange(8))
+    stream = TurnedStream(split)
+    plan = stream.plan(None) | {"angle": torch.zeros(8)}
+    pixels = split.images / 255
+    torch.testing.assert_close(
+        stream.batch(plan).images, (0.5 + SHARP * (pixels - 0.5)).clamp(0, 1), rtol=0, atol=1e-5
+    )

@@ -158,3 +158,11 @@ def test_tones_are_drawn_up_to_their_bounds_and_are_a_function_of_the_plan():
 def test_what_cannot_be_is_a_sentence(call, sentence):
     with pytest.raises(UserError, match=sentence):
         call()
+
+
+def test_a_hue_turned_twice_is_turned_by_the_sum():
+    angle, one = torch.tensor([0.4, 0.7, 1.1]), torch.ones(3)
+    first, second, both = colour_maps(angle, one)
+    torch.testing.assert_close(second @ first, both)
+    back = colour_maps(-angle, one)
+    torch.testing.assert_close(back[0] @ first, torch.eye(3), rtol=0, atol=1e-6)

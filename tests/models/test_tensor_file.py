@@ -233,3 +233,10 @@ def test_info_verifies_a_file(trained, tmp_path, cli):
     path.write_bytes(flipped(whole, 8 * len(whole) - 1))
     done = cli("info", path)
     assert done.status == 2 and "its digest does not fit" in done.err
+
+
+def test_tensors_begin_at_a_multiple_of_eight(tmp_path):
+    for size in range(9):
+        save_tensors(tmp_path / "x", TENSORS, {"a": "b" * size})
+        (length,) = struct.unpack("<Q", (tmp_path / "x").read_bytes()[:8])
+        assert length % 8 == 0

@@ -79,7 +79,7 @@ def walked(node: ast.AST, statement: int = 1) -> Iterator[tuple[ast.AST, int]]:
 
     Annotations, decorators, base classes and what is inside of f-strings are left out.
     """
-    if isinstance(node, ast.JoinedStr):
+    if isinstance(node, ast.JoinedStr) or (isinstance(node, ast.keyword) and node.arg in UNTOLD):
         return
     statement = node.lineno if isinstance(node, ast.stmt) else statement
     yield node, statement

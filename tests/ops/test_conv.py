@@ -440,8 +440,9 @@ def test_unfolded_takes_as_many_images_at_a_time_as_fit(monkeypatch) -> None:
 
 
 @pytest.mark.skipif(CUDA, reason="unfolded is for CPUs")
-def test_unfolded_gradient_of_the_gradient_is_exact() -> None:
-    case = Case(3, 64, 9, 8, 16, 5, 2)
+@pytest.mark.parametrize("relu", [True, False])
+def test_unfolded_gradient_of_the_gradient_is_exact(relu: bool) -> None:
+    case = Case(3, 64, 9, 8, 16, 5, 2, relu)
     assert conv._kind(*inputs(case, torch.bfloat16)[:2], 0, torch.bfloat16) == "unfolded"
     check_second_gradient(case)
 

@@ -1,8 +1,9 @@
 import pytest
 import torch
+from machine import INTERPRETED
 
 from capsnet.errors import UserError
-from capsnet.ops import dynamic_routing, dynamic_routing_votes, routing_trace, squash
+from capsnet.ops import dynamic, dynamic_routing, dynamic_routing_votes, routing_trace, squash
 from capsnet.ops.dynamic import chunked
 
 BACKENDS = ["reference", "chunked"]
@@ -565,3 +566,51 @@ def test_mistakes_are_sentences():
         dynamic_routing(u.long(), W)
     with pytest.raises(UserError, match=r"W .*must be \[I, J, E, D\]"):
         dynamic_routing(u, W[0])
+
+
+@pytest.mark.skipif(INTERPRETED, reason="the kernels can run there")
+def test_what_runs_on_a_cpu():
+    u, W = inputs()
+    assert dynamic._choose("auto", u, W) == "chunked"
+    assert [dynamic._choose(backend, u, W) for backend in BACKENDS] == BACKENDS
+    assert dynamic._choose("chunked", u[:, :0], W[:0]) == "reference"
+    with pytest.raises(UserError, match="runs on a GPU, and u is on cpu; use 'auto'"):
+        dynamic_routing(u, W, backend="fused")
+    with pytest.raises(UserError, match="backend must be 'auto'"):
+        dynamic_routing(u, W, backend="fast")
+    for backend in ("chunked", "fused"):
+        with pytest.raises(UserError, match="cannot be transformed"):
+            torch.func.vmap(lambda u, b=backend: dynamic_routing(u[None], W, backend=b))(u)
+
+
+def test_without_triton_there_is_no_fused_routing(monkeypatch):
+    monkeypatch.setattr(dynamic, "INTERPRETED", True)
+    monkeypatch.setattr(dynamic, "TRITON", False)
+    assert "needs Triton" in dynamic.why_not_fused(*inputs())
+
+
+def test_three_iterations_unless_told_otherwise():
+    u, W = inputs()
+    trace = routing_trace(u, W)
+    assert len(trace.v) == 3
+    for backend in ("auto", *BACKENDS):
+        torch.testing.assert_close(dynamic_routing(u, W, backend=backend), trace.v[-1])
+    torch.testing.assert_close(dynamic_routing_votes(trace.u_hat), trace.v[-1])
+
+
+def test_wrong_arguments_are_a_sentence():
+    u, W = inputs()
+    for route in (dynamic_routing, routing_trace):
+        with pytest.raises(UserError, match="num_iters must be at least 1, not 0"):
+            route(u, W, 0)
+        for shape in ((4, 3), (3, 5), (3,)):
+            with pytest.raises(UserError, match=r"must be \[3, 4\]"):
+                route(u, W, bias=torch.zeros(shape))
+    with pytest.raises(UserError, match="gradient must be"):
+        dynamic_routing(u, W, gradient="first")
+    with pytest.raises(UserError, match="at least 1"):
+        dynamic_routing_votes(torch.zeros(2, 5, 3, 4), 0)
+    with pytest.raises(UserError, match=r"must be \[N, I, J, E\]"):
+        dynamic_routing_votes(torch.zeros(5, 3, 4))
+    with pytest.raises(UserError, match=r"must be \[3, 4\]"):
+        dynamic_routing_votes(torch.zeros(2, 5, 3, 4), bias=torch.zeros(4, 3))

@@ -9,6 +9,7 @@ from capsnet.errors import UserError
 from capsnet.ops import Windows, em_routing, em_routing_trace, vb_routing, vb_routing_trace
 from capsnet.ops.dynamic import dynamic_routing_votes
 from capsnet.ops.dynamic.placed import dynamic_routing_places, dynamic_routing_places_trace
+from capsnet.ops.gaussians.reference import moments_of
 from capsnet.ops.vb.digamma import digamma_series
 
 ROUTINGS = {"em": (em_routing, em_routing_trace), "vb": (vb_routing, vb_routing_trace)}
@@ -244,7 +245,11 @@ def test_dynamic_routing_of_one_place_is_that_of_votes():
 
 @both
 def test_mistakes_are_sentences(name):
-    route = ROUTINGS[name][0]
+    for route in ROUTINGS[name]:
+        check_mistakes(route)
+
+
+def check_mistakes(route):
     u_hat, a, beta_u, beta_a = inputs()
     with pytest.raises(UserError, match="num_iters must be at least 1, not 0"):
         route(u_hat, a, beta_u, beta_a, 0)
@@ -254,13 +259,15 @@ def test_mistakes_are_sentences(name):
         route(u_hat, a[:, :, 1:], beta_u, beta_a)
     with pytest.raises(UserError, match=r"beta_a of shape \(2,\) must be \[3\]"):
         route(u_hat, a, beta_u, beta_a[1:])
+    with pytest.raises(UserError, match=r"beta_u of shape \(2,\) must be \[3\]"):
+        route(u_hat, a, beta_u[1:], beta_a)
     with pytest.raises(UserError, match="floating-point"):
         route(u_hat.long(), a, beta_u, beta_a)
 
 
 def test_digamma_that_can_be_exported_is_that_of_torch():
     x = torch.cat([torch.linspace(1, 30, 200), torch.tensor([1e3, 1e6])]).double().requires_grad_()
-    torch.testing.assert_close(digamma_series(x), torch.digamma(x), rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(digamma_series(x), torch.digamma(x), rtol=0, atol=1e-13)
     slopes = [torch.autograd.grad(f(x).sum(), x)[0] for f in (digamma_series, torch.digamma)]
     torch.testing.assert_close(*slopes, rtol=1e-8, atol=1e-8)  # torch's own is no better
 
@@ -307,3 +314,10 @@ def test_gradient_of_the_gradient_is_exact(name):
     leaves = [x.requires_grad_() for x in inputs(1, 1, 3, 2, 2)]
     route = lambda *x: ROUTINGS[name][0](*x, 2)  # noqa: E731
     assert torch.autograd.gradgradcheck(route, leaves, atol=1e-4)
+
+
+def test_parents_that_get_next_to_nothing_have_half_a_mean():
+    # rho = LEAST_SUM, so that half of what the mean is divided by is there to keep it a number.
+    votes = torch.full((1, 1, 1, 1, 2), 3.0, dtype=torch.float64)
+    moments = moments_of(votes, torch.full((1, 1, 1, 1), 1e-6, dtype=torch.float64))
+    torch.testing.assert_close(moments.mean, torch.full_like(moments.mean, 1.5))

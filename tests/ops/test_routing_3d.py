@@ -196,3 +196,13 @@ def test_routed_conv_is_the_routing():
     v = routing_3d(as_capsule_map(x, 4), layer.W, 2, bias=layer.bias)
     torch.testing.assert_close(layer(x), as_map(v))
     assert "capsules of 4 -> 2 of 5" in repr(layer)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_trace_is_of_the_type_of_the_result(dtype):
+    u, W, bias = inputs(dtype=dtype)
+    trace = routing_3d_trace(u, W, bias=bias)
+    assert {x.dtype for x in (trace.b, trace.c, trace.s, trace.v, trace.a)} == {dtype}
+    assert routing_3d(u, W, bias=bias).dtype == dtype
+    assert trace[6:] == (False, True, "3-D routing") and not routing_3d_trace(u, W).biased
+    assert len(trace.v) == 3

@@ -147,6 +147,7 @@ def test_trace_is_one_iteration_that_ends_at_the_result():
     assert trace.u_hat.shape == (2, 5, 3, 4) and trace.b.shape == (1, 2, 5, 3)
     torch.testing.assert_close(trace.c, trace.b.softmax(dim=-1))
     assert trace.s is trace.v
+    assert trace[6:] == (False, False, "self-routing")
 
 
 def test_compiles_as_one_graph():

@@ -99,12 +99,13 @@ def test_gradient_by_formula_is_that_of_autograd():
     torch.testing.assert_close(plain.squash_gradient(s, dv), expected, rtol=1e-9, atol=0)
 
 
-@pytest.mark.parametrize("shape", [(0, 3), (3, 0), (0,), (2, 0, 3)])
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0), (0,), (2, 0, 3), (2, 3, 0)])
 def test_nothing_is_squashed_to_nothing(shape):
     s = torch.zeros(shape, requires_grad=True)
     v = squash(s)
     v.sum().backward()
     assert v.shape == s.grad.shape == shape
+    assert plain.squash_gradient(s.detach(), v.detach()).shape == shape
 
 
 def test_transforms_exports_and_traces():

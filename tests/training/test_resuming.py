@@ -10,11 +10,12 @@ import torch
 from outcome import files_in
 from PIL import Image
 
+from capsnet.data import ImageStream, Split
 from capsnet.errors import UserError
 from capsnet.files import locked
 from capsnet.models.tensor_file import load_tensors, save_tensors
-from capsnet.training import loop
-from capsnet.training.checkpoint import CHECKPOINT
+from capsnet.training import checkpoint, loop
+from capsnet.training.checkpoint import CHECKPOINT, digest_of, saved_config
 from capsnet.training.loop import LOCK, train
 from capsnet.training.outcome import Finished, Interrupted
 
@@ -317,3 +318,35 @@ def test_time_before_an_interruption_counts(tiny, ctrl_c):
     save_tensors(path, tensors, {**record, "seconds": 1000.0})
     outcome = train(tiny(resume=True))
     assert outcome.seconds > 1000 and outcome.history[0].seconds > 1000
+
+
+@pytest.mark.parametrize("edit", [{"batch_size": 0}, {"epochs": "many"}, {"patience": -1}])
+def test_settings_of_a_checkpoint_are_checked_before_they_are_used(edit, stopped, tmp_path):
+    tensors, record = load_tensors(stopped.out / CHECKPOINT)
+    assert saved_config(stopped.out) == record["config"]
+    save_tensors(tmp_path / CHECKPOINT, tensors, record | {"config": record["config"] | edit})
+    with pytest.raises(UserError, match=next(iter(edit))):
+        saved_config(tmp_path)
+    save_tensors(tmp_path / CHECKPOINT, tensors, record | {"config": 3})
+    with pytest.raises(UserError, match="it tells no settings"):
+        saved_config(tmp_path)
+
+
+def test_every_image_and_label_counts_in_the_digest(monkeypatch):
+    def digest(images, labels=(0, 1, 0, 1, 0)):
+        return digest_of(ImageStream(Split(images, torch.tensor(labels), ("a", "b"))))
+
+    images = torch.arange(5 * 4, dtype=torch.uint8).view(5, 1, 2, 2)
+    whole = digest(images)
+    assert digest(images.clone()) == whole and digest(images, (0, 1, 0, 1, 1)) != whole
+    assert digest(images.view(5, 1, 1, 4)) != whole
+
+    def changed(row):
+        other = images.clone()
+        other[row] += 1
+        return digest(other)
+
+    assert all(changed(row) != whole for row in range(5))
+    monkeypatch.setattr(checkpoint, "LOOKED_AT", 3 * 4)  # bytes of three images
+    few = digest(images)
+    assert [changed(row) != few for row in range(5)] == [True, False, True, False, True]
