@@ -9,7 +9,7 @@ import pytest
 import torch
 from PIL import Image
 
-from capsnet.data import Augment, check, fetch, list_data, open_data
+from capsnet.data import Augment, check, fetch, list_data, open_data, register_data
 from capsnet.data.entries import Request, _overlaps, _placed, _warped
 from capsnet.data.registry import DATA, TABLE, _with_channels
 from capsnet.data.sets.digits import load_digits, make_digits
@@ -223,3 +223,14 @@ def test_known_files_have_digests_of_both_forms():
         assert len(source.raw_md5) == 4 and source.raw_md5.keys() == source.gz_md5.keys()
         assert all(len(x) == 32 for x in (*source.raw_md5.values(), *source.gz_md5.values()))
         assert source.mirrors and source.system_folder
+
+
+def test_a_name_of_data_is_given_once(monkeypatch):
+    monkeypatch.setitem(DATA, "noise", DATA["digits"])
+    with pytest.raises(UserError, match="'noise' is registered already"):
+
+        @register_data("noise")
+        def noise(split, ask):
+            raise AssertionError
+
+    assert DATA["noise"] is DATA["digits"]

@@ -50,3 +50,17 @@ def test_stratified_depends_on_the_seed_alone():
 def test_more_than_there_is_cannot_be_taken():
     with pytest.raises(UserError, match="11 of 10"):
         stratified(torch.zeros(10, dtype=torch.int64), 11, 0)
+
+
+def test_stratified_takes_none_and_all():
+    labels = torch.tensor([0, 1, 1, 0, 2])
+    assert [x.tolist() for x in stratified(labels, 0, 0)] == [[0, 1, 2, 3, 4], []]
+    assert [x.tolist() for x in stratified(labels, 5, 0)] == [[], [0, 1, 2, 3, 4]]
+    with pytest.raises(UserError, match="ask for at most 5"):
+        stratified(labels, -1, 0)
+
+
+def test_white_is_the_largest_value_of_the_type():
+    for dtype, white in ((torch.uint8, 255), (torch.int16, 32767)):
+        images = torch.zeros(1, 1, 2, 2, dtype=dtype)
+        assert Split(images, torch.zeros(1, dtype=torch.long), ("a", "b")).white == white

@@ -9,7 +9,12 @@ import torch
 from scipy.io import savemat
 
 from capsnet.data.sets.affnist import load_affnist
-from capsnet.data.sets.smallnorb import STEMS, load_smallnorb, load_smallnorb_info
+from capsnet.data.sets.smallnorb import (
+    STEMS,
+    load_smallnorb,
+    load_smallnorb_info,
+    read_matrix,
+)
 from capsnet.errors import UserError
 
 MAGIC = {"u1": 0x1E3D4C55, "i4": 0x1E3D4C54}
@@ -101,3 +106,30 @@ def test_affnist_missing_or_other_files_are_named(tmp_path):
     savemat(tmp_path / "test.mat", {"other": np.zeros(3)})
     with pytest.raises(UserError, match="not an affNIST file"):
         load_affnist(tmp_path, "test")
+
+
+@pytest.mark.parametrize(
+    ("header", "why"),
+    [
+        (struct.pack("<ii3i", MAGIC["u1"], 0, 1, 1, 1), "it has 0 dimensions"),
+        (struct.pack("<ii3i", MAGIC["u1"], 3, 1, -1, -1), "its sizes are none"),
+        (struct.pack("<iiih", MAGIC["u1"], 3, 1, 1), "its sizes are none"),  # of two
+        (struct.pack("<ii3i", MAGIC["u1"], 3, 1, 1, 3), "it is not of the size that it says"),
+        (struct.pack("<ii3i", MAGIC["i4"], 3, 1, 1, 1), "it is not of the size that it says"),
+        (struct.pack("<ii3i", MAGIC["u1"], 3, 1 << 20, 1 << 20, 3), "it is smaller than it says"),
+    ],
+)
+def test_matrices_that_lie_are_refused(header, why, tmp_path):
+    path = tmp_path / "x.mat"
+    path.write_bytes(struct.pack("<ii3i", MAGIC["u1"], 3, 1, 1, 2) + b"ab")
+    assert read_matrix(path).tolist() == [[[97, 98]]]
+    path.write_bytes(header + b"ab")
+    with pytest.raises(UserError, match=why):
+        read_matrix(path)
+
+
+def test_smallnorb_has_two_cameras(norb):
+    for channels in (0, 3):
+        with pytest.raises(UserError, match="ask for 1 or 2"):
+            load_smallnorb(norb[0], "train", channels=channels)
+    assert load_smallnorb(norb[0], "train", channels=2, size=96).image_shape == (2, 96, 96)

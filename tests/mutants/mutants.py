@@ -32,6 +32,7 @@ from random import Random
 from contexts import Contexts, merged, record, stale
 from mutations import Mutation, mutations
 
+TIMED_OUT = "timed out"
 START, END = "<!-- mutants -->", "<!-- /mutants -->"
 ROOT = Path(__file__).parents[2]
 EQUIVALENT = Path(__file__).with_name("equivalent.toml")
@@ -125,9 +126,9 @@ def in_child(work: Callable[[], int], log: Path, seconds: float) -> str:
         os.killpg(child, signal.SIGKILL)  # also what tests have started
     if not ended[0]:
         os.waitpid(child, 0)
-        return "timed out"
+        return TIMED_OUT
     status = os.waitstatus_to_exitcode(ended[1])
-    return "timed out" if status in (-signal.SIGXCPU, -signal.SIGKILL) else str(status)
+    return TIMED_OUT if status in (-signal.SIGXCPU, -signal.SIGKILL) else str(status)
 
 
 class Copy:
@@ -171,7 +172,8 @@ class Copy:
         finally:
             path.write_text(text, encoding="utf-8")
             shutil.rmtree(self.scratch, ignore_errors=True)
-        return {"0": "survived", "timed out": "timed out"}.get(ended, "killed")
+        gone = ended == "4" and "Error" not in self.log.read_text()  # a test has another name now
+        return "survived" if gone else {"0": "survived", TIMED_OUT: TIMED_OUT}.get(ended, "killed")
 
 
 def known(was: str, becomes: str, file: str) -> bool:
@@ -240,7 +242,7 @@ def score(results: Path) -> Score:
     """Count what a run wrote down."""
     lines = results.read_text(encoding="utf-8").splitlines()
     ends = Counter(json.loads(line)["how"] for line in lines)
-    counts = [ends[how] for how in ("killed", "timed out", "equivalent", "survived")]
+    counts = [ends[how] for how in ("killed", TIMED_OUT, "equivalent", "survived")]
     return Score(int(results.stem.partition("-")[2]), len(lines), *counts)
 
 

@@ -1,6 +1,7 @@
 import pytest
 import torch
 from machine import INTERPRETED
+from torch.autograd import forward_ad
 
 from capsnet.errors import UserError
 from capsnet.ops import dynamic, dynamic_routing, dynamic_routing_votes, routing_trace, squash
@@ -614,3 +615,14 @@ def test_wrong_arguments_are_a_sentence():
         dynamic_routing_votes(torch.zeros(5, 3, 4))
     with pytest.raises(UserError, match=r"must be \[3, 4\]"):
         dynamic_routing_votes(torch.zeros(2, 5, 3, 4), bias=torch.zeros(4, 3))
+
+
+def test_derivatives_along_a_direction():
+    u, W = inputs()
+    along = torch.ones_like(u)
+    with forward_ad.dual_level():
+        v, dv = forward_ad.unpack_dual(dynamic_routing(forward_ad.make_dual(u, along), W))
+    step = 1e-6
+    ahead, behind = (dynamic_routing(u + sign * step * along, W) for sign in (1, -1))
+    torch.testing.assert_close(dv, (ahead - behind) / (2 * step), rtol=1e-5, atol=1e-7)
+    torch.testing.assert_close(v, dynamic_routing(u, W))

@@ -73,6 +73,10 @@ def test_couplings_sum_to_one_and_the_trace_ends_at_the_result(name):
     torch.testing.assert_close(trace.v[-1], v.flatten(0, 1))
     torch.testing.assert_close(trace.a[-1], a_upper.flatten(0, 1))
     assert torch.equal(trace.u_hat, u_hat.flatten(0, 1)) and (trace.b[0] == 0).all()
+    words = {"em": "EM routing", "vb": "variational-Bayes routing"}
+    assert trace[6:] == (False, False, words[name])
+    assert len(trace_of(u_hat, a, *betas).v) == 3  # iterations, unless told otherwise
+    torch.testing.assert_close(route(u_hat, a, *betas), route(u_hat, a, *betas, 3))
 
 
 def test_first_iteration_of_em_is_mean_and_spread():

@@ -212,6 +212,12 @@ def test_mistakes_are_sentences():
         self_attention_routing(u, W, bias=bias.T)
     with pytest.raises(UserError, match=r"must be \[\.\.\., I, J, E\]"):
         self_attention_routing_votes(u[0])
+    for route, arguments in (
+        (self_attention_routing_votes, (torch.zeros(2, 5, 3, 4),)),
+        (self_attention_trace, (u, W)),
+    ):
+        with pytest.raises(UserError, match=r"must be \[5, 3\]"):
+            route(*arguments, bias=bias.T)
 
 
 # The layers.

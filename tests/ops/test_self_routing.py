@@ -162,6 +162,8 @@ def test_mistakes_are_sentences():
         (lambda: self_routing(u_hat[0], a, b), r"must be \[N, P, I, J, E\]"),
         (lambda: self_routing(u_hat, a[..., 1:], b), r"give \[2, 1, 5\]"),
         (lambda: self_routing(u_hat, a, b[..., 1:]), r"give \[2, 1, 5, 3\]"),
+        (lambda: self_routing_trace(u_hat[0], a, b), r"must be \[N, P, I, J, E\]"),
+        (lambda: self_routing_trace(u_hat, a, b[..., 1:]), r"give \[2, 1, 5, 3\]"),
         (lambda: self_routing_activations(a, b[0]), r"give a \[N, P, I\]"),
         (lambda: self_routing_logits(a, b[0], b[0, 0]), r"W \[I, J, D\]"),
         (

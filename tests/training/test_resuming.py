@@ -15,7 +15,12 @@ from capsnet.errors import UserError
 from capsnet.files import locked
 from capsnet.models.tensor_file import load_tensors, save_tensors
 from capsnet.training import checkpoint, loop
-from capsnet.training.checkpoint import CHECKPOINT, digest_of, saved_config
+from capsnet.training.checkpoint import (
+    CHECKPOINT,
+    begun_by_this_job,
+    digest_of,
+    saved_config,
+)
 from capsnet.training.loop import LOCK, train
 from capsnet.training.outcome import Finished, Interrupted
 
@@ -350,3 +355,14 @@ def test_every_image_and_label_counts_in_the_digest(monkeypatch):
     monkeypatch.setattr(checkpoint, "LOOKED_AT", 3 * 4)  # bytes of three images
     few = digest(images)
     assert [changed(row) != few for row in range(5)] == [True, False, True, False, True]
+
+
+def test_only_the_same_job_or_one_started_anew_goes_on_by_itself(stopped, tmp_path, monkeypatch):
+    assert not begun_by_this_job(stopped.out) and not begun_by_this_job(tmp_path)
+    monkeypatch.setattr(checkpoint, "job", lambda: "night")
+    assert not begun_by_this_job(stopped.out)
+    tensors, record = load_tensors(stopped.out / CHECKPOINT)
+    save_tensors(tmp_path / CHECKPOINT, tensors, record | {"job": "night"})
+    assert begun_by_this_job(tmp_path)
+    monkeypatch.setattr(checkpoint, "was_restarted", lambda: True)
+    assert begun_by_this_job(stopped.out) and not begun_by_this_job(tmp_path / "none")
