@@ -2,6 +2,7 @@
 
 import doctest
 import inspect
+from pathlib import Path
 
 import pytest
 import torch
@@ -14,25 +15,34 @@ from capsnet.data.sets.digits import load_digits
 from capsnet.layers import routings
 from capsnet.models import registry as model_registry
 
-KNOWN = {"torch": torch, "capsnet": capsnet}
+KNOWN = {"torch": torch, "capsnet": capsnet, "Path": Path}
 for package in (tasks, data, models, routings, layers, ops, capsnet):
     KNOWN |= {name: getattr(package, name) for name in package.__all__}
 # What one gets and does not make, and what is explained by what makes it.
 GIVEN = {"__version__", "Diverged", "Exported", "Finished", "Interrupted", "Prediction"}
 GIVEN |= {"Model", "Task", "UserError"}
 SHOWN = [*ops.__all__, *layers.__all__, *(name for name in capsnet.__all__ if name not in GIVEN)]
-SHOWN += ["list_data", "read_image", "stratified"]
+SHOWN += [
+    name
+    for package in (models, data, tasks)
+    for name in package.__all__
+    if inspect.isfunction(KNOWN[name]) and name not in (*capsnet.__all__, "locate")  # fetches
+]
 
 
 @pytest.fixture
 def place(tmp_path, monkeypatch):
-    """A folder of its own with a picture of a seven, and registries that forget."""
+    """A folder of its own with a seven, cats and dogs, and registries that forget."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(model_registry, "_MODELS", dict(model_registry._MODELS))
     monkeypatch.setattr(data_registry, "DATA", dict(data_registry.DATA))
     digits = load_digits("test")
     ink = digits.images[digits.labels.tolist().index(7), 0].numpy()
     Image.fromarray(255 - ink).resize((280, 280)).save("seven.jpg")
+    for n in range(40):
+        folder = Path("pictures", ("cat", "dog")[n % 2])
+        folder.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(digits.images[n, 0].numpy()).save(folder / f"{n}.png")
 
 
 @pytest.mark.parametrize("name", SHOWN)

@@ -85,7 +85,19 @@ def list_data() -> list[Entry]:
 
 
 def find_data(name: str, folder: str | Path | None = None) -> tuple[Entry, str | Path | None]:
-    """Return the row of a name, and the folder it reads from, if any."""
+    """Return the row of a name, and the folder it reads from, if any.
+
+    Args:
+        name: One of `list_data()`, or a folder or table of one's own pictures.
+        folder: Where the files of a data set are, if they were placed by hand.
+
+    Returns:
+        Its `Entry`, and the folder.
+
+    Example:
+        >>> find_data("digits")[0].name, find_data("./pictures")[1]
+        ('digits', PosixPath('pictures'))
+    """
     load_entry_points()
     if name in DATA:
         return DATA[name], folder
