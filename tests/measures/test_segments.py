@@ -1,4 +1,6 @@
 import numpy as np
+import pytest
+from sklearn import metrics
 
 from capsnet.measures.segments import foreground_ari
 
@@ -19,3 +21,16 @@ def test_only_what_is_counted_counts():
     scores = foreground_ari(owner, said, counted)
     assert scores[0] == 1 and np.isnan(scores[1])
     assert foreground_ari(owner, said, owner >= 0)[0] < 1
+
+
+@pytest.mark.parametrize("groups", [1, 2, 5])
+def test_the_index_is_that_of_scikit_learn(groups):
+    random = np.random.default_rng(groups)
+    owner, said = random.integers(groups, size=(2, 6, 5, 5))
+    said = np.where(random.random(owner.shape) < 0.6, owner, said)
+    counted = random.random(owner.shape) < 0.8
+    expected = [
+        metrics.adjusted_rand_score(one[seen], two[seen])
+        for one, two, seen in zip(owner, said, counted, strict=True)
+    ]
+    np.testing.assert_allclose(foreground_ari(owner, said, counted), expected, atol=1e-12)
