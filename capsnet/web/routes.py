@@ -36,7 +36,7 @@ from capsnet.web.samples import (
 from capsnet.web.warp import bend, sweep
 
 STATIC = Path(__file__).parent / "static"
-MAX_WAITING = 400
+MAX_WAITING = 1000
 GIF_SIDE = 224
 T = TypeVar("T")
 Page = Annotated[int, Query(ge=0, le=schema.MAX_NUMBER)]
