@@ -2,7 +2,6 @@
 
 import os
 import pty
-import random
 import signal
 import subprocess
 import sys
@@ -10,6 +9,7 @@ import time
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 from threading import Thread
 
 import pytest
@@ -120,7 +120,7 @@ def test_killed_at_any_time_a_run_goes_on_from_a_whole_checkpoint(tiny, uninterr
         before = path.stat().st_mtime_ns if path.exists() else None
         process = start(config, *(["--resume"] if kill else []))
         if wait_for_change(path, process, before):
-            time.sleep(random.random() * 0.3)
+            time.sleep(Random(kill).random() * 0.3)  # the moment is what is tried
         process.kill()
         process.communicate()
         load_tensors(path)
