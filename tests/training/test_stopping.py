@@ -90,11 +90,12 @@ def test_ctrl_c_again_ends_a_step_that_takes_forever(tiny):
     config = tiny(options=options, num_samples=2000, batch_size=2000)
     process = start(config)
     assert wait_for_change(config.folder / "config.json", process)
-    time.sleep(1)  # the first step has begun
+    while "parameters;" not in (line := process.stderr.readline()):  # said before the first step
+        assert line, "it ended before the first step"
     process.send_signal(signal.SIGINT)
     while "Ctrl-C again leaves without saving" not in (line := process.stderr.readline()):
         assert line, "it left at once"
-    time.sleep(1.2 * PATIENCE)
+    time.sleep(1.2 * PATIENCE)  # sooner it would be the same Ctrl-C
     assert process.poll() is None
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
