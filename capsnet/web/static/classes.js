@@ -26,7 +26,7 @@ export function buildClasses() {
         h("span", { class: "class-name" }, name),
         h(
           "span",
-          { class: "bars" },
+          { class: "bars", "data-tip": lengthTip(name) },
           h("span", { class: "bar" }, h("span", { class: "fill" })),
           h("span", { class: "bar cnn", hidden: true }, h("span", { class: "fill" })),
         ),

@@ -110,6 +110,10 @@ export function startState(limits, mode) {
  */
 export const usually = (name) => usual[name];
 
+let heard = () => {};
+/** Be told of every change of what is chosen; there is one listener. @param {() => void} listener */
+export const onChange = (listener) => (heard = listener);
+
 let timer = 0; // until the address may be written again: browsers limit how often
 let changed = false; // whether something is not written yet
 /**
@@ -118,6 +122,7 @@ let changed = false; // whether something is not written yet
  */
 export function set(patch) {
   Object.assign(state, patch);
+  heard();
   changed = true;
   if (!timer) tick();
 }
@@ -137,6 +142,7 @@ export function push(patch) {
   write();
   Object.assign(state, patch);
   history.pushState(null, "", address());
+  heard();
 }
 
 function stop() {

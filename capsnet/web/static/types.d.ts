@@ -259,6 +259,12 @@ export interface State {
   names: string;
 }
 
+/** What was drawn: strokes of points, over a picture or on black. */
+export interface Pad {
+  under: { bytes: Uint8Array; shape: Shape } | null;
+  strokes: [x: number, y: number][][];
+}
+
 /** Where a picture is from, as in the address. */
 export type Source = Pick<State, "sample" | "image">;
 
@@ -317,5 +323,6 @@ export interface Elements {
   seen: HTMLCanvasElement;
   primary: HTMLCanvasElement;
   reconstruction: HTMLCanvasElement;
+  "preview-canvas": HTMLCanvasElement;
   flow: SVGSVGElement;
 }
