@@ -187,14 +187,16 @@ def test_a_first_picture_that_does_not_come_can_be_asked_for_again(visit):
 
 
 def test_without_a_server_the_sliders_stay_where_the_picture_is(visit):
-    page = visit("sample=3&which=3&tweak=0.2")
+    page = visit("sample=3&which=3&range=0.25&tweak=0.2")
     page.wait_for_selector(".film-row")
     before = settled(page)
     page.evaluate(STOP)
     slider = page.get_by_label("Dimension 1", exact=True)
     slider.fill("-0.2")
     page.get_by_text("The server does not answer.").wait_for()
-    page.wait_for_function("() => document.querySelector('.film-row [type=range]').value === '0.2'")
+    page.wait_for_function(
+        "() => document.querySelector('.film-row[data-dim=\"0\"] [type=range]').value === '0.2'"
+    )
     assert settled(page) == before and state_of(page)["tweak"].startswith("0.2")
     page.evaluate(GO_ON)
     slider.fill("-0.2")

@@ -6,15 +6,17 @@ import { get } from "./api.js";
 import { startArticle } from "./article.js";
 import { startColumns } from "./columns.js";
 import { byId, h, number, say, sayError, startTips } from "./dom.js";
-import { isTaken, startInput, takeLinked } from "./input.js";
+import { isTaken, putBack, startInput, takeLinked } from "./input.js";
 import { recall, remember } from "./memory.js";
 import * as morph from "./morph.js";
 import * as overlap from "./overlap.js";
+import { startPreview } from "./preview.js";
 import * as route from "./route.js";
 import { scene } from "./scene.js";
 import { link, linkHoldsAll, push, set, startState, state, usually } from "./state.js";
 import { startTour } from "./tour.js";
 import * as tweak from "./tweak.js";
+import { startUndo } from "./undo.js";
 import * as warp from "./warp.js";
 
 /** @type {Record<string, Mode>} */
@@ -175,7 +177,13 @@ async function main() {
   scene.addEventListener("analysis", describeModel);
   startColumns();
   startInput();
+  startPreview();
   startArticle(choose);
+  startUndo(async (pad) => {
+    await putBack(pad);
+    if (MODES[state.mode].follows) scene.emit("choice");
+    else await show();
+  });
   addEventListener("popstate", show);
   await show();
   startTour((mode) => {

@@ -12,7 +12,7 @@ const usualState = (limits, mode) => ({
   sample: 7, // number of the test image
   image: "", // a picture of one's own instead, see packImage
   which: -1, // the chosen class; -1 is the longest capsule
-  range: limits.tweaks[0].high,
+  range: 0, // how far the sliders of Tweak go; 0: as far as each number varies
   tweak: [], // what was added to each dimension
   step: 0, // routing iteration shown; 0 is the last
   iters: 0, // how often Route routes; 0 is as often as in training
@@ -25,6 +25,7 @@ const usualState = (limits, mode) => ({
   sweep: /** @type {Bend} */ (Object.keys(limits.bends)[0]),
   to: 2, // number of the test image that a morph ends at
   along: 0.5,
+  names: "", // of dimensions, see dimensions.js
 });
 
 /** @typedef {(x: number) => number} Rule */
@@ -53,11 +54,16 @@ export const bound = ({ low, high, step }, x) =>
  */
 function rulesFor({ bends, pieces, place, tweaks, max_iters: most, max_number: many }) {
   const widest = tweaks[tweaks.length - 1];
-  const words = { mode: String, image: String, sweep: oneOf(Object.keys(bends)) };
+  const words = {
+    mode: String,
+    image: String,
+    sweep: oneOf(Object.keys(bends)),
+    names: (/** @type {string} */ text) => text.slice(0, MAX_PACKED),
+  };
   const numbers = {
     sample: whole(0, many),
     which: whole(-1, many),
-    range: oneOf([...tweaks.map((slider) => slider.high), 0]), // 0: spreads of each dimension
+    range: oneOf([0, ...tweaks.map((slider) => slider.high)]),
     tweak: between(widest.low, widest.high),
     step: whole(0, many),
     iters: whole(0, most),
@@ -104,6 +110,10 @@ export function startState(limits, mode) {
  */
 export const usually = (name) => usual[name];
 
+let heard = () => {};
+/** Be told of every change of what is chosen; there is one listener. @param {() => void} listener */
+export const onChange = (listener) => (heard = listener);
+
 let timer = 0; // until the address may be written again: browsers limit how often
 let changed = false; // whether something is not written yet
 /**
@@ -112,6 +122,7 @@ let changed = false; // whether something is not written yet
  */
 export function set(patch) {
   Object.assign(state, patch);
+  heard();
   changed = true;
   if (!timer) tick();
 }
@@ -131,6 +142,7 @@ export function push(patch) {
   write();
   Object.assign(state, patch);
   history.pushState(null, "", address());
+  heard();
 }
 
 function stop() {
