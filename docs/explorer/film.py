@@ -55,6 +55,7 @@ class Film:
         self.shown.clear()
         self.camera.send("Page.startScreencast", {"format": "png"})
         act(self.page)
+        self.camera.remove_listener("Page.screencastFrame", self._take)
         self.camera.send("Page.stopScreencast")
         times = [when for when, _ in self.shown]
         pace = 1000 * seconds / (times[-1] - times[0])
