@@ -49,7 +49,7 @@ def test_a_damaged_link_shows_what_it_can(visit, link, seen):
 
 
 def test_a_tweak_in_a_link_keeps_to_the_range(visit):
-    page = visit("sample=3&tweak=100,-100")
+    page = visit("sample=3&range=0.25&tweak=100,-100")
     page.wait_for_selector(".film-row")
     assert state_of(page)["tweak"] == "0.25,-0.25"
 
