@@ -29,7 +29,7 @@ def main() -> None:
         take(page, "route")
         page.locator("#primary").hover(position={"x": 90, "y": 90})
         take(page, "part")
-        page.get_by_label("iterations", exact=True).select_option("1")
+        page.get_by_label("Iterations of the routing").select_option("1")
         page.mouse.move(5, 400)
         take(page, "off")
         page.get_by_role("button", name="How does it work?").click()
