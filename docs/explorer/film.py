@@ -9,22 +9,15 @@ times of a scene are stretched to the seconds it should take, however busy the m
 import argparse
 import base64
 import io
-import shutil
-import socket
-import threading
-import time
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
-import uvicorn
 from PIL import Image
-from playwright.sync_api import Locator, Page, sync_playwright
+from playwright.sync_api import Locator, Page
+from stage import browsing, opened, served
 
-from capsnet.web.server import create_app
-
-ARGS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run")
-WINDOW = {"width": 1200, "height": 800}
+WINDOW = (1200, 800)
 SIZE = (800, 533)
 LEAST = 80  # milliseconds that a picture stands at least
 LARGEST = 1_200_000  # bytes
@@ -107,22 +100,13 @@ def play(page: Page) -> None:
 def film(address: str) -> list[tuple[Image.Image, int]]:
     """Return both scenes."""
     scenes = (("sample=2", bend, 6), ("mode=route&sample=2", play, 5))
-    with sync_playwright() as driver:
-        chromium = shutil.which("chromium")
-        browser = driver.chromium.launch(executable_path=chromium, args=list(ARGS))
-        context = browser.new_context(viewport=WINDOW, color_scheme="light")
-        context.add_init_script("localStorage.setItem('capsnet:toured', 'yes')")
-        frames = []
+    frames = []
+    with browsing() as browser:
         for state, act, seconds in scenes:
-            page = context.new_page()
-            page.goto(f"{address}/#{state}")
-            page.wait_for_selector("body[data-ready]")
-            page.wait_for_load_state("networkidle")
-            page.wait_for_timeout(1000)
+            page = opened(browser, address, state, WINDOW)
             page.evaluate(POINTER)
             frames += Film(page).scene(act, seconds)
-            page.close()
-        browser.close()
+            page.context.close()
     return frames
 
 
@@ -152,14 +136,8 @@ def main() -> None:
     parser.add_argument("--weights", default="capsnet_small")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "film.webp")
     args = parser.parse_args()
-    listener = socket.create_server(("127.0.0.1", 0))
-    app = create_app(args.weights, None, None)
-    server = uvicorn.Server(uvicorn.Config(app, log_level="warning"))
-    threading.Thread(target=server.run, args=([listener],), daemon=True).start()
-    while not server.started:
-        time.sleep(0.05)
-    save(film(f"http://127.0.0.1:{listener.getsockname()[1]}"), args.out)
-    server.should_exit = True
+    with served(args.weights) as address:
+        save(film(address), args.out)
 
 
 if __name__ == "__main__":

@@ -49,7 +49,7 @@ def test_a_damaged_link_shows_what_it_can(visit, link, seen):
 
 
 def test_a_tweak_in_a_link_keeps_to_the_range(visit):
-    page = visit("sample=3&tweak=100,-100")
+    page = visit("sample=3&range=0.25&tweak=100,-100")
     page.wait_for_selector(".film-row")
     assert state_of(page)["tweak"] == "0.25,-0.25"
 
@@ -262,4 +262,4 @@ def test_the_tour_gives_the_focus_back(visit):
         page.get_by_role("button", name="Next", exact=True).click()
     assert page.inner_text("#tour h3") == "Drawn from 16 numbers"
     page.keyboard.press("Escape")
-    assert page.evaluate("document.activeElement.id") == "tour-button"
+    page.wait_for_function("() => document.activeElement.id === 'tour-button'")

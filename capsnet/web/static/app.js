@@ -8,8 +8,10 @@ import { startColumns } from "./columns.js";
 import { byId, h, number, say, sayError, startTips } from "./dom.js";
 import { isTaken, putBack, startInput, takeLinked } from "./input.js";
 import { recall, remember } from "./memory.js";
+import { showLesson, startLesson } from "./lesson.js";
 import * as morph from "./morph.js";
 import * as overlap from "./overlap.js";
+import { showSlide, startPresent } from "./present.js";
 import { startPreview } from "./preview.js";
 import * as route from "./route.js";
 import { scene } from "./scene.js";
@@ -53,6 +55,8 @@ async function show() {
   byId("panel").setAttribute("aria-labelledby", `tab-${mode}`);
   byId("lead").textContent = MODES[mode].lead(scene.info.capsnet);
   document.title = `${MODES[mode].title} – Capsule explorer`;
+  showLesson();
+  showSlide();
   const { signal } = leave;
   if (!isTaken()) await takeLinked();
   else if (!scene.plain || scene.next || scene.card !== scene.main) await scene.again();
@@ -179,6 +183,8 @@ async function main() {
   startInput();
   startPreview();
   startArticle(choose);
+  startLesson();
+  startPresent();
   startUndo(async (pad) => {
     await putBack(pad);
     if (MODES[state.mode].follows) scene.emit("choice");
@@ -186,9 +192,9 @@ async function main() {
   });
   addEventListener("popstate", show);
   await show();
-  startTour((mode) => {
-    set({ mode, capsule: -1 }); // no way back is needed: the tour goes back itself
-    show();
+  startTour((patch) => {
+    set(patch); // no way back is needed: the tour goes back itself
+    return show();
   });
   document.body.dataset.ready = "yes";
 }

@@ -40,9 +40,17 @@ function flows() {
 
 /** @typedef {{ j: number, width: number, d: string, tip: string }} Ribbon */
 
-const LETTER = 3.4; // units that a letter is wide
+const LETTER = 0.62; // how wide a letter is, over its height
 const MOST_LETTERS = 12;
-const MOST_NAMES = 20;
+
+/** How high letters are in the units of the drawing: as high as all text of the page. */
+function letterHeight() {
+  const rem = parseFloat(getComputedStyle(document.documentElement).fontSize);
+  return (100 * rem) / (byId("flow").getBoundingClientRect().width || 100 * rem);
+}
+
+/** Whether there is room for the names of all classes. */
+const hasNames = () => scene.card.classes.length * letterHeight() <= 100;
 
 /** The name of a class as it is written beside its ribbons. @param {string} name */
 const short = (name) => (name.length > MOST_LETTERS ? `${name.slice(0, MOST_LETTERS - 1)}…` : name);
@@ -50,8 +58,9 @@ const short = (name) => (name.length > MOST_LETTERS ? `${name.slice(0, MOST_LETT
 /** Where the ribbons end: the names of the classes are right of it. */
 function rightEnd() {
   const { classes } = scene.card;
-  if (classes.length > MOST_NAMES) return 97;
-  return 95 - LETTER * Math.max(3, ...classes.map((name) => short(name).length));
+  if (!hasNames()) return 97;
+  const letters = Math.max(2, ...classes.map((name) => short(name).length));
+  return 93 - LETTER * letterHeight() * letters;
 }
 
 /** @param {Float32Array} sums */
@@ -141,12 +150,18 @@ const ends = (heights, middles, tips, x) =>
 /** @param {number[]} middles @param {number} x */
 function drawNames(middles, x) {
   const { card } = scene;
-  if (card.classes.length > MOST_NAMES) return;
+  if (!hasNames()) return;
   byId("flow").append(
     ...middles.map((middle, j) =>
       svg(
         "text",
-        { x, y: middle, class: colour(j), "data-tip": card.classes[j] },
+        {
+          x,
+          y: middle,
+          class: colour(j),
+          "font-size": letterHeight(),
+          "data-tip": card.classes[j],
+        },
         short(card.classes[j]),
       ),
     ),

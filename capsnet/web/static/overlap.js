@@ -71,7 +71,7 @@ export async function enter(panel, signal) {
         "button",
         {
           type: "button",
-          onclick: () => savePng([[byId("input"), byId("reconstruction"), ...extra]], "overlap"),
+          onclick: () => savePng(sheet(), "overlap"),
         },
         "Save PNG",
       ),
@@ -87,6 +87,20 @@ export async function enter(panel, signal) {
         ),
     h("div", { class: "overlap" }, chooser(0), chooser(1), verdict),
   );
+
+  /** The pictures as a file shows them, each with a word under it. */
+  function sheet() {
+    const found = scene.rivals.map((j) => card.classes[j]);
+    return {
+      title: `Two digits over each other: the capsules say ${found.join(" and ")}`,
+      rows: [
+        {
+          pictures: [byId("input"), byId("reconstruction"), ...extra],
+          under: ["input", "both drawn", ...found.map((name) => `capsule “${name}”`)],
+        },
+      ],
+    };
+  }
 
   /** @param {number} k */
   function chooser(k) {

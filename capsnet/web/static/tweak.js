@@ -85,17 +85,26 @@ export async function enter(panel, signal) {
         "button",
         {
           type: "button",
-          onclick: () =>
-            savePng(
-              inOrder().map((row) => [row.canvas]),
-              "dimensions",
-            ),
+          onclick: () => savePng(sheet(), "dimensions"),
         },
         "Save PNG",
       ),
     ),
     films,
   );
+
+  /** The films as a file shows them: each with its name, and how far they go. */
+  function sheet() {
+    const far = width.selectedOptions[0].text.replace("±", "");
+    return {
+      title: heading.textContent ?? "",
+      axis: [`−${far}`, "0", `+${far}`],
+      rows: inOrder().map(({ element, canvas }) => {
+        const name = /** @type {HTMLInputElement} */ (element.querySelector(".dim-name"));
+        return { label: name.value || name.placeholder, pictures: [canvas] };
+      }),
+    };
+  }
 
   function rebuild() {
     const { card, which } = scene;

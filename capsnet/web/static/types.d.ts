@@ -256,6 +256,9 @@ export interface State {
   sweep: Bend;
   to: number;
   along: number;
+  present: number;
+  caption: string;
+  hide: string;
   names: string;
 }
 
