@@ -3,7 +3,7 @@
 from math import hypot
 
 import pytest
-from screen import both, drag, quiet, state_of
+from screen import both, drag, drawing, quiet, settled, state_of
 
 from capsnet.web.samples import digit_samples
 from capsnet.web.schema import unpack_pixels
@@ -242,3 +242,57 @@ def test_ribbons_say_how_much_they_carry(visit):
     for part in tips.values():
         shares = [float(tip.partition(": ")[2].split()[0]) for tip in part]
         assert sum(shares) == pytest.approx(100, abs=0.051 * len(shares))
+
+
+BOXES = "all => all.map((x) => { const b = x.getBoundingClientRect(); return b.top + b.bottom; })"
+
+
+@both
+def test_ribbons_end_at_the_rows_of_their_classes(visit):
+    page = visit("mode=route&sample=3", width=1280)
+    for mode in ("Route", "Warp", "Overlap"):  # the bars of the CNN make rows higher
+        page.get_by_role("tab", name=mode).click()
+        quiet(page)
+        caps, rows = (
+            page.locator(part).evaluate_all(BOXES)
+            for part in ("#flow rect:not(.type)", ".class-row")
+        )
+        assert len(caps) == 10 and caps == pytest.approx(rows, abs=1)
+        assert page.locator("#flow text").count() == 0
+    page.set_viewport_size({"width": 1000, "height": 900})  # the classes are below
+    page.wait_for_selector("#flow text")
+    assert page.locator("#flow text").all_text_contents() == list("0123456789")
+
+
+def lit(page):
+    """The types and classes of all ribbons that are lit, and the rows that are."""
+    ways = page.locator("#flow.lighting path.lit").evaluate_all(
+        "all => all.map((x) => [Number(x.dataset.type), Number(x.dataset.which)])"
+    )
+    rows = page.locator(".class-row.lit .class-name").all_inner_texts()
+    return {k for k, _ in ways}, {j for _, j in ways}, rows
+
+
+@both
+def test_what_is_pointed_at_lights_what_belongs_to_it(visit):
+    page = visit("sample=3")
+    every = set(range(10))
+    plain = settled(page, "#primary")
+    page.locator("#flow rect.type").nth(5).hover()
+    assert lit(page) == ({5}, every, []) and drawing(page, "#primary") != plain
+    assert page.inner_text("#tip").startswith("All capsules of type 6:")
+    page.locator(".class-row").nth(4).hover()
+    assert lit(page) == (set(range(8)), {4}, ["4"]) and drawing(page, "#primary") == plain
+    page.locator("#flow path[data-type='2'][data-which='3']").dispatch_event("pointerover")
+    assert lit(page) == ({2}, {3}, ["3"])
+    page.mouse.move(5, 5)
+    assert lit(page) == (set(), set(), [])
+    page.locator("#primary").hover(position={"x": 12, "y": 12})
+    assert lit(page)[0] == {0}
+    said = page.inner_text("#tip")
+    assert said.startswith("Capsule of type 1 at row") and "length" in said
+    page.locator("#primary").press("PageDown")
+    assert lit(page)[0] == {1} and page.inner_text("#tip").startswith("Capsule of type 2 at")
+    page.locator(".class-row input").nth(3).focus()
+    page.keyboard.press("ArrowDown")
+    assert lit(page)[1:] == ({4}, ["4"])
