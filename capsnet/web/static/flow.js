@@ -26,16 +26,16 @@ let animation = 0;
 
 /** Draw the ribbons anew when the rows that they end at are elsewhere. */
 export function startFlow() {
-  const seen = new ResizeObserver(() => scene.analysis && drawFlow());
+  const seen = new ResizeObserver(() => scene.analysis && drawFlow(false));
   for (const id of ["columns", "classes"]) seen.observe(byId(id));
 }
 
-/** Move the ribbons to the flows of the iteration looked at; in Route the eye can follow them. */
-export function drawFlow() {
+/** Draw the flows of the iteration looked at; in Route the eye can follow how they get there. */
+export function drawFlow(moves = state.mode === "route") {
   const target = flows();
   const from = shown?.length === target.length ? shown : target;
   const start = performance.now();
-  const still = state.mode !== "route" || matchMedia("(prefers-reduced-motion: reduce)").matches;
+  const still = !moves || matchMedia("(prefers-reduced-motion: reduce)").matches;
   ends = besideRows() ?? besideNames();
   cancelAnimationFrame(animation);
   /** @param {number} now */

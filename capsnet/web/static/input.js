@@ -18,6 +18,7 @@ const MOST_SHOWN = 20; // test images at once
 const pad = document.createElement("canvas"); // what was drawn; no width while nothing is
 pad.width = 0;
 let drawing = false;
+let ink = "#ffffff"; // what strokes are drawn in; another one for networks that see colours
 // The last picture that is too large for the address.
 let large = /** @type {Uint8Array | null} */ (null);
 let page = 0;
@@ -37,8 +38,7 @@ export function startInput() {
     keepPage(event);
     const file = event.dataTransfer?.files[0];
     if (file && takesPictures()) open(file);
-    else if (file)
-      say("Overlap lays test digits over each other: drop your picture in another mode.");
+    else if (file) say("Overlap lays digits over each other: drop your picture in another mode.");
   });
   addEventListener("popstate", () => {
     scene.next = null;
@@ -118,6 +118,7 @@ export async function showInputTools(canDraw) {
         : null,
       h("button", { type: "button", onclick: () => file.click() }, "Open file"),
       canDraw ? h("button", { type: "button", onclick: clear }, "Clear") : null,
+      canDraw && scene.info.capsnet.image_shape[0] === 3 ? inkChoice() : null,
     ),
     file,
     scene.info.capsnet.reads_digits ? paperChoice() : null,
@@ -125,6 +126,18 @@ export async function showInputTools(canDraw) {
   ];
   byId("input-tools").replaceChildren(...parts.filter((part) => part !== null));
   if (hasSamples) await fill(shelf, page);
+}
+
+/** The colour of the pen. */
+function inkChoice() {
+  /** @type {HTMLInputElement} */
+  const colour = h("input", {
+    type: "color",
+    value: ink,
+    "aria-label": "Colour of the pen",
+    oninput: () => (ink = colour.value),
+  });
+  return h("label", { class: "ink", "data-tip": "The colour that you draw in" }, "Pen", colour);
 }
 
 /** A choice for networks of digits: the ink of a photo is found, or a file is taken as it is. */
@@ -252,6 +265,7 @@ function startStroke(event) {
   event.preventDefault();
   drawing = true;
   const pen = penOf(pad);
+  pen.strokeStyle = ink;
   pen.beginPath();
   pen.moveTo(...padPoint(event));
   stroke(event);
@@ -270,7 +284,7 @@ function startPad() {
     paint(own, image, scene.info.capsnet.image_shape);
     pen.drawImage(own, 0, 0, PAD, PAD);
   } else pen.fillRect(0, 0, PAD, PAD);
-  Object.assign(pen, { lineWidth: PEN, lineCap: "round", lineJoin: "round", strokeStyle: "#fff" });
+  Object.assign(pen, { lineWidth: PEN, lineCap: "round", lineJoin: "round" });
 }
 
 /** @param {PointerEvent} event */

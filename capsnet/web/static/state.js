@@ -19,6 +19,7 @@ const usualState = (limits, mode) => ({
   net: 0, // the network that Route looks into; 0 is that of the other modes
   capsule: -1, // primary capsule looked at
   pair: [4, 16],
+  own: "", // drawings instead of its digits, see pair.js
   other: -1, // the class chosen in Overlap, whose network is another; -1 is the longest capsule
   place: [-2, -1, 2, 1], // right and down of the first digit, then of the second
   warp: [...Object.values(limits.bends).map((bend) => bend.usual), limits.pieces[0], 0], // and seed
@@ -53,7 +54,7 @@ export const bound = ({ low, high, step }, x) =>
  */
 function rulesFor({ bends, pieces, place, tweaks, max_iters: most, max_number: many }) {
   const widest = tweaks[tweaks.length - 1];
-  const words = { mode: String, image: String, sweep: oneOf(Object.keys(bends)) };
+  const words = { mode: String, image: String, own: String, sweep: oneOf(Object.keys(bends)) };
   const numbers = {
     sample: whole(0, many),
     which: whole(-1, many),

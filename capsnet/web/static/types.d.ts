@@ -237,6 +237,7 @@ export interface State {
   net: number;
   capsule: number;
   pair: number[];
+  own: string;
   other: number;
   place: number[];
   warp: number[];
