@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from capsnet.exporting import Exported, export
     from capsnet.models import Model, Output, Progress, create_model, list_models, register_model
     from capsnet.prediction import Prediction, predict
-    from capsnet.tasks import Batch, Numbers, OneLabel, Pairs, SeveralLabels, Task
+    from capsnet.tasks import Batch, Numbers, OneLabel, Pairs, Sets, SeveralLabels, Task
     from capsnet.training import Diverged, Finished, Interrupted, TrainConfig, evaluate, train
 
 __version__ = "0.1.0"
@@ -30,7 +30,7 @@ _WHERE = {
         "Progress",
     ),
     "capsnet.data": ("open_data", "register_data", "Split"),
-    "capsnet.tasks": ("Batch", "Task", "OneLabel", "SeveralLabels", "Pairs", "Numbers"),
+    "capsnet.tasks": ("Batch", "Task", "OneLabel", "SeveralLabels", "Pairs", "Sets", "Numbers"),
     "capsnet.training": (
         "train",
         "TrainConfig",
@@ -58,6 +58,7 @@ __all__ = [
     "Pairs",
     "Prediction",
     "Progress",
+    "Sets",
     "SeveralLabels",
     "Split",
     "Task",

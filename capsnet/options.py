@@ -48,6 +48,7 @@ Size = Annotated[int, Ge(1), Lt(LARGEST)]
 Share = Annotated[float, Ge(0), Lt(1)]
 Part = Annotated[float, Gt(0), Le(1)]
 Iterations = Annotated[int, Ge(1), Le(1000), Search(1, 5)]
+Steps = Annotated[int, Ge(0), Le(1000)]
 Above = Annotated[float, Gt(0), Lt(LARGEST_SETTING)]
 Positive = Annotated[float, Ge(0), Lt(LARGEST_SETTING)]
 

@@ -11,6 +11,7 @@ from capsnet.data.sets.affnist import load_affnist
 from capsnet.data.sets.cifar import load_cifar10
 from capsnet.data.sets.digits import load_digits
 from capsnet.data.sets.dsprites import load_dsprites
+from capsnet.data.sets.hollow import load_hollow
 from capsnet.data.sets.mnist import load_fashion, load_mnist
 from capsnet.data.sets.own import open_own
 from capsnet.data.sets.scenes import load_scenes, load_several
@@ -20,6 +21,7 @@ from capsnet.data.sources.locate import Source
 from capsnet.data.splits.split import Split, stratified
 from capsnet.data.streams.affine import AffineStream, CanvasStream
 from capsnet.data.streams.augmentation import Augment
+from capsnet.data.streams.crowd import CrowdStream
 from capsnet.data.streams.overlap import OverlapStream
 from capsnet.data.streams.stream import ImageStream, Stream
 from capsnet.data.streams.turned import TurnedStream
@@ -118,6 +120,10 @@ def _scenes_several(split: str, ask: Request) -> Split:
     return load_several(split, _made("Scenes", ask).image_size)
 
 
+def _hollow(split: str, ask: Request) -> Split:
+    return load_hollow(split, _made("Hollow shapes", ask).image_size)
+
+
 def _made(title: str, ask: Request) -> Request:
     if ask.folder is not None:
         raise UserError(f"{title} are made by a rule and need no folder; leave it out.")
@@ -154,6 +160,14 @@ def _overlaps(split: Split, ask: Request) -> Stream:
     return OverlapStream(split, num_pairs, ask.image_size or 36, augment=ask.augment)
 
 
+def _crowds(split: Split, ask: Request) -> Stream:
+    return CrowdStream(split, ask.num_samples or len(split), (1, 3), ask.image_size or 48, 10)
+
+
+def _crowds_of_shapes(split: Split, ask: Request) -> Stream:
+    return CrowdStream(split, ask.num_samples or len(split), (2, 4))
+
+
 def _placed(split: Split, ask: Request) -> Stream:
     return CanvasStream(_sample(split, ask), ask.image_size or 40)
 
@@ -188,6 +202,9 @@ TABLE = (
     Entry("cifar10", "60,000 photos, 32×32", "none stated", FETCHED, _cifar10, centred, CIFAR10),
     Entry("multimnist", "two overlapping digits, 36×36", CC, "mnist", _mnist, _overlaps, MNIST),
     Entry("multidigits", "two overlapping of the digits, 36×36", CC, INSIDE, _digits, _overlaps),
+    Entry("crowds", "one to three digits, 48×48", CC, "mnist", _mnist, _crowds, MNIST),
+    Entry("crowd_digits", "one to three of the digits, 48×48", CC, INSIDE, _digits, _crowds),
+    Entry("hollow", "two to four outlines of shapes", "MIT", RULE, _hollow, _crowds_of_shapes),
     Entry("turned_digits", "the digits, and their angle is asked", CC, INSIDE, _digits, _turned),
     Entry("mnist40", "MNIST placed at random, 40×40", CC, "mnist", _mnist, _placed, MNIST),
     Entry("affnist_style", "affNIST-style warps, 40×40", CC, "mnist", _mnist, _warped, MNIST),

@@ -11,6 +11,7 @@ from capsnet.experiments import (
     poses,
     scrambled,
     self_reading,
+    synchrony,
     table1,
     tune,
     tune_multimnist,
@@ -31,6 +32,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         self_reading.EXPERIMENT,
         depth.EXPERIMENT,
         poses.EXPERIMENT,
+        synchrony.EXPERIMENT,
         tune.EXPERIMENT,
         tune_multimnist.EXPERIMENT,
     )

@@ -76,6 +76,7 @@ _MODELS = {
         "capsnet_deep",
         ("channels=(8, 8)", "primary_types=4", "hidden=4", "hidden_dim=4", "decoder=(16,)"),
     ),
+    "capsnet_slots": ("capsnet_slots", ("channels=(8, 8)", "primary_types=4", "decoder=(16,)")),
     "cnn_modern": ("cnn_modern", ("channels=(8, 8)", "conv_channels=8")),
 }
 _DATA: dict[str, dict[str, Any]] = {
@@ -84,6 +85,8 @@ _DATA: dict[str, dict[str, Any]] = {
     "fashion": {"data": "digits"},
     "cifar10": {"data": "digits"},
     "scenes": {"data": "scenes", "image_size": 16},
+    "crowds": {"data": "crowd_digits"},
+    "hollow": {"data": "hollow"},
     "mnist40": {"data": "digits", "image_size": 40, "shift": 6},
 }
 

@@ -11,14 +11,14 @@ from torch.nn import functional as F
 from capsnet.errors import UserError
 from capsnet.layers.conv import Conv2d
 
-LARGEST_SIDE = 10  # of the map; sides above it are halved
+LARGEST_SIDE = 10  # of the map, if nothing else is said; sides above it are halved
 
 
 class Stem(nn.Module):
     """Stages of two 3×3 convolutions, each with batch norm and ReLU: [N, C, H, W] -> [N, F, h, w].
 
     The first stage keeps the size, each of the others halves the sides that are still longer than
-    LARGEST_SIDE. channels: of the stages; large images get as many more of the last as they need.
+    largest_side. channels: of the stages; large images get as many more of the last as they need.
     """
 
     def __init__(
@@ -26,6 +26,7 @@ class Stem(nn.Module):
         in_channels: int,
         size: tuple[int, int],
         channels: tuple[int, ...] = (64, 128, 256),
+        largest_side: int = LARGEST_SIDE,
     ) -> None:
         super().__init__()
         if not channels:
@@ -39,9 +40,9 @@ class Stem(nn.Module):
         self.step, self.side, self.start = (1, 1), 1, 0
         layers: list[nn.Module] = []
         stage = 0
-        while stage < len(channels) or max(self.size) > LARGEST_SIDE:
+        while stage < len(channels) or max(self.size) > largest_side:
             width = channels[min(stage, len(channels) - 1)]
-            stride = tuple(2 if stage and side > LARGEST_SIDE else 1 for side in self.size)
+            stride = tuple(2 if stage and side > largest_side else 1 for side in self.size)
             layers += _norm_relu(in_channels, width, stride) + _norm_relu(width, width, (1, 1))
             self._widen()
             self.step = (self.step[0] * stride[0], self.step[1] * stride[1])

@@ -20,6 +20,7 @@ from capsnet.models.registry import (
     register_model,
 )
 from capsnet.models.regressor import CapsRegressor
+from capsnet.models.slots import CapsNetSlots
 from capsnet.models.sr_capsnet import SrCapsNet
 from capsnet.models.vb_capsnet import VbCapsNet
 
@@ -27,6 +28,7 @@ __all__ = [
     "CapsNet",
     "CapsNetDeep",
     "CapsNetModern",
+    "CapsNetSlots",
     "CapsOnTrunk",
     "CapsRegressor",
     "Chained",

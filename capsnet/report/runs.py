@@ -19,7 +19,7 @@ from capsnet.models import Model
 from capsnet.models.weights import SPLIT_FILE, WEIGHTS, Card, load_weights
 from capsnet.options import check_values, tuples
 from capsnet.plugins import load_plugins
-from capsnet.tasks import Calibration
+from capsnet.tasks import Calibration, Sets
 from capsnet.training.config import TrainConfig
 from capsnet.training.evaluation import answer
 from capsnet.training.keeping import open_pictures
@@ -87,6 +87,10 @@ def open_runs(folder: Path, say: Say = lambda text: None) -> Runs:
     done = tuple(_open(place, _name(place, folder), say) for place in places)
     if len({run.test.task.to_json()["kind"] + repr(run.test.task.names) for run in done}) > 1:
         raise UserError(f"The runs in {folder} have different classes; report on them one by one.")
+    if isinstance(done[0].test.task, Sets):
+        raise UserError(
+            f"{folder} tells sets of objects, of which there is no report; see 'capsnet evaluate'."
+        )
     cnns: tuple[DoneRun, ...] = ()
     if all((place / BASELINE / WEIGHTS).exists() for place in places):
         cnns = tuple(

@@ -7,9 +7,11 @@ from capsnet.errors import UserError
 from capsnet.tasks.calibration import Calibration
 from capsnet.tasks.labels import Labels, LabelsResult, OneLabel, Pairs, SeveralLabels
 from capsnet.tasks.numbers import Numbers, NumbersResult
+from capsnet.tasks.sets import NOBODY, Sets
 from capsnet.tasks.task import Batch, Result, Task
 
 __all__ = [
+    "NOBODY",
     "Batch",
     "Calibration",
     "Labels",
@@ -19,13 +21,14 @@ __all__ = [
     "OneLabel",
     "Pairs",
     "Result",
+    "Sets",
     "SeveralLabels",
     "Task",
     "task_from_json",
 ]
 
 KINDS: dict[str, type[Task]] = {
-    task.kind: task for task in (OneLabel, Pairs, SeveralLabels, Numbers)
+    task.kind: task for task in (OneLabel, Pairs, SeveralLabels, Sets, Numbers)
 }
 
 

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from capsnet.data import Split
+from capsnet.errors import UserError
 from capsnet.measures.answered import Answered
 from capsnet.measures.comparing import Difference
 from capsnet.measures.judged import judge
@@ -15,10 +16,11 @@ from capsnet.measures.resampling import Estimate
 from capsnet.report.charts import Line, bar, fitting, lines, ticks_of
 from capsnet.report.content import _rows
 from capsnet.report.facts import Checked, DataFacts, _prints, checked_of
-from capsnet.report.runs import unbegun
+from capsnet.report.runs import open_runs, unbegun
 from capsnet.report.summary import Compared, signed, summarise
 from capsnet.report.writing import Written
 from capsnet.tasks import Numbers, OneLabel
+from capsnet.training import TrainConfig, train
 
 TASK = OneLabel(("a", "b"))
 SCORES = {"auc": Estimate(0.8, 0.7, 0.9), "accuracy": None}
@@ -117,3 +119,11 @@ def test_numbers_can_be_computed_again_from_the_table():
     answered = Answered(task, np.float32([[3]]), np.float32([[12.3456]]), ("a.png",), ("a",))
     (row,) = _rows(judge(answered), "test", ())
     assert row[-2:] == ("3", "12.3456")
+
+
+def test_of_sets_there_is_no_report(tmp_path):
+    settings = {"model": "capsnet_slots", "data": "crowd_digits", "epochs": 1, "batch_size": 20}
+    options = ("channels=(4, 4)", "primary_types=2", "decoder=(8,)")
+    train(TrainConfig(**settings, options=options, num_samples=20, out=tmp_path, device="cpu"))
+    with pytest.raises(UserError, match="of which there is no report"):
+        open_runs(tmp_path)

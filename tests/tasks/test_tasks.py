@@ -8,14 +8,14 @@ from capsnet.data.streams.stream import ImageStream
 from capsnet.errors import UserError
 from capsnet.models import Progress, create_model
 from capsnet.ops import margin_loss, reconstruction_loss
-from capsnet.tasks import Numbers, OneLabel, Pairs, SeveralLabels, task_from_json
+from capsnet.tasks import Numbers, OneLabel, Pairs, Sets, SeveralLabels, task_from_json
 from capsnet.training.config import TrainConfig
 from capsnet.training.setup import build_model
 from capsnet.training.step import answer_and_loss
 
 NAMES = ("cat", "dog", "owl")
 ANGLE = Numbers(("angle", "width"), ("°", " px"), ((-45.0, 45.0), (0.0, 9.0)))
-TASKS = [OneLabel(NAMES), Pairs(NAMES), SeveralLabels(NAMES), ANGLE]
+TASKS = [OneLabel(NAMES), Pairs(NAMES), SeveralLabels(NAMES), Sets(NAMES), ANGLE]
 TABLE = torch.tensor([[1, 0, 1], [0, 0, 0], [0, 1, 0]])
 
 
@@ -46,6 +46,21 @@ def test_pairs_by_hand():
     result = task.measure(answers, torch.tensor([[2, 0], [0, 2]]))
     assert result.wrong.tolist() == [False, True]
     assert task.decide(answers[0]) == "cat + owl" and task.say(torch.tensor([2, 0])) == "cat+owl"
+
+
+def test_sets_by_hand():
+    task = Sets(NAMES)
+    answers = torch.tensor([[1.9, 0.1, 0.8], [0.9, 0.8, 0.1], [0.0, 0.2, 0.1]])
+    labels = torch.tensor([[0, 2, 0], [0, -1, -1], [-1, -1, -1]])
+    task.check(labels, 3)
+    result = task.measure(answers, labels)
+    assert result.wrong.tolist() == [False, True, False]
+    assert result.per_class_error_percent == (50.0, None, 0.0)
+    assert [task.decide(x) for x in answers] == ["cat + cat + owl", "cat + dog", "none"]
+    assert task.say(labels[0]) == "cat + cat + owl"
+    assert task.strata(torch.tensor([[0, 2], [2, 0], [0, -1]])).unique().numel() == 2
+    with pytest.raises(UserError, match="or be -1 for nobody"):
+        task.check(torch.tensor([[3]]), 1)
 
 
 def test_several_labels_by_hand():

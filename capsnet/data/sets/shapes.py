@@ -70,7 +70,19 @@ def draw_shape(name: str, pose: np.ndarray, size: int) -> np.ndarray:
         >>> draw_shape("square", np.array([[0.5, 0.5, 0.2, 45.0]]), 32).shape
         (1, 32, 32)
     """
-    distance = DISTANCES[name]
+    return _drawn(name, pose, size, lambda d: d)
+
+
+def draw_outline(name: str, pose: np.ndarray, size: int, width: float) -> np.ndarray:
+    """Return images float32 [M, size, size] of outlines `width` pixels wide, as `draw_shape`."""
+    return _drawn(name, pose, size, lambda d: np.abs(d) - width / 2)
+
+
+def _drawn(
+    name: str, pose: np.ndarray, size: int, distance: Callable[[np.ndarray], np.ndarray]
+) -> np.ndarray:
+    """Draw what lies within a distance, in pixels, that is made of that from the edge."""
+    from_edge = DISTANCES[name]
     centres = (np.arange(size, dtype=np.float32) + 0.5) / size
     images = np.empty((len(pose), size, size), np.float32)
     for start in range(0, len(pose), BLOCK):
@@ -79,6 +91,6 @@ def draw_shape(name: str, pose: np.ndarray, size: int) -> np.ndarray:
         c, s = np.cos(np.radians(angle)) / scale, np.sin(np.radians(angle)) / scale
         x, y, scale, c, s = (each.astype(np.float32) for each in (x, y, scale, c, s))
         right, down = centres[None, None, :] - x, centres[None, :, None] - y
-        d = distance(c * right + s * down, c * down - s * right) * scale * size
-        images[start : start + BLOCK] = np.clip(0.5 - d, 0, 1)
+        d = from_edge(c * right + s * down, c * down - s * right) * scale * size
+        images[start : start + BLOCK] = np.clip(0.5 - distance(d), 0, 1)
     return images

@@ -1,0 +1,40 @@
+"""Which slot answers for which object: the assignment that costs least.
+
+slots = least_cost(costs); losses = costs.gather(1, slots[:, None]).squeeze(1)
+"""
+
+from itertools import permutations
+
+import torch
+from torch import Tensor
+
+from capsnet.errors import UserError
+
+MOST_SLOTS = 6  # 720 orders are looked at
+
+
+def least_cost(costs: Tensor) -> Tensor:
+    """Return for each object the slot that it goes to, each slot once, at the least cost in all.
+
+    All orders of the slots are compared at once, on the device: for so few this is quicker than
+    asking the host for an assignment, and a step stays one that can be captured.
+
+    Args:
+        costs: [N, K, L], of slot k for object l; L at most K, and K at most 6.
+
+    Returns:
+        Slots [N, L], int64.
+
+    Example:
+        >>> least_cost(torch.tensor([[[1.0, 2.0], [3.0, 9.0]]]))  # 3 + 2 is less than 1 + 9
+        tensor([[1, 0]])
+    """
+    if costs.dim() != 3 or not costs.shape[2] <= costs.shape[1] <= MOST_SLOTS:
+        raise UserError(
+            f"Costs of shape {list(costs.shape)} cannot be matched; give [N, K, L] with at most "
+            f"{MOST_SLOTS} slots K and no more objects L."
+        )
+    K, L = costs.shape[1:]
+    orders = torch.tensor(list(permutations(range(K), L)), device=costs.device)  # [P, L]
+    sums = costs[:, orders, torch.arange(L, device=costs.device)].sum(dim=-1)  # [N, P]
+    return orders[sums.argmin(dim=1)]
