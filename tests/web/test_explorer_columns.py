@@ -246,9 +246,9 @@ def test_a_curve_says_whose_it_is_and_lights_its_network(visit):
     page = visit("mode=warp&sample=3")
     page.wait_for_selector(".chart polyline.cnn")
     for style, other, name in (("capsnet", "cnn", "capsnet_small"), ("cnn", "capsnet", "cnn_")):
-        page.locator(f".chart polyline.{style}.touch").dispatch_event("pointerover")
+        page.locator(f".chart .{style} .touch").dispatch_event("pointerover")
         assert page.inner_text("#tip").startswith(name)
-        curves = [page.locator(f".chart polyline.{one}:not(.touch)") for one in (style, other)]
+        curves = [page.locator(f".chart polyline.{one}") for one in (style, other)]
         opacities = [float(x.evaluate("x => getComputedStyle(x).opacity")) for x in curves]
         assert opacities == [1, 0.25]
     page.get_by_role("tab", name="Morph").click()

@@ -23,12 +23,14 @@ export function drawChart(xs, curves, present, name, unit, onPick) {
   /** @param {number} y */
   const top = (y) => HEIGHT * (1 - y);
   const place = Math.min(WIDTH, Math.max(0, left(present)));
-  const lines = curves.flatMap(({ label: who, style, values }) => {
+  const lines = curves.map(({ label: who, style, values }) => {
     const points = xs.map((x, n) => `${left(x).toFixed(2)},${top(values[n]).toFixed(2)}`).join(" ");
-    return [
+    return svg(
+      "g",
+      { class: style },
       svg("polyline", { class: style, points }),
-      svg("polyline", { class: `${style} touch`, points, "data-tip": `${who}: ${span(values)}` }),
-    ];
+      svg("polyline", { class: "touch", points, "data-tip": `${who}: ${span(values)}` }),
+    );
   });
   const grid = [0, 0.5, 1].map((y) =>
     svg("line", { class: "grid", x1: 0, x2: WIDTH, y1: top(y), y2: top(y) }),
