@@ -6,7 +6,7 @@ INSTALLED := $(VENV)/.installed
 NPM := $(shell command -v npm)
 TOOLS := $(if $(NPM),node_modules/.installed)
 
-.PHONY: setup demo page test long soak fuzz audit licences sbom check browser database format clean
+.PHONY: setup demo page docs test long soak fuzz audit licences sbom check browser database format clean
 
 setup: $(INSTALLED)
 
@@ -25,6 +25,10 @@ demo: setup
 # The explorer as files for any web server, with the networks running in the browser.
 page: setup
 	$(BIN)/capsnet explore --static build/page
+
+# The documentation as a site, with the explorer in it: open build/site/index.html.
+docs: setup
+	$(BIN)/python -m sphinx -W --keep-going -q -c docs/site . build/site
 
 test: check browser database
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not long" --durations=30

@@ -96,7 +96,15 @@ def lock_of(path: Path) -> Path:
 
 
 def cache_folder() -> Path:
-    """Return where what can be made or fetched again is kept."""
+    """Return where what can be made or fetched again is kept.
+
+    Returns:
+        The folder that the variable CAPSNET_CACHE names, or one in the user's cache.
+
+    Example:
+        >>> isinstance(cache_folder(), Path)
+        True
+    """
     if chosen := os.environ.get("CAPSNET_CACHE"):
         return Path(os.path.expanduser(chosen))
     import pooch

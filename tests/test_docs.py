@@ -1,6 +1,7 @@
 import re
 import shlex
 import shutil
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -9,20 +10,29 @@ from PIL import Image
 from capsnet.cli import VERBS
 
 ROOT = Path(__file__).parent.parent
-README = (ROOT / "README.md").read_text()
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
-COMMANDS = [line.split("#")[0] for line in README.splitlines() if line.startswith("capsnet ")]
+GUIDES = [ROOT / "docs" / f"{name}.md" for name in ("index", "tutorial", "own_model", "export")]
 
 
-def test_python_of_the_readme_runs():
-    blocks = re.findall(r"```python\n(.*?)```", README, re.S)
+def commands_of(page):
+    lines = page.read_text(encoding="utf-8").splitlines()
+    return [line.split("#")[0] for line in lines if line.startswith("capsnet ")]
+
+
+COMMANDS = commands_of(ROOT / "README.md")
+TOLD = {*COMMANDS, *chain.from_iterable(map(commands_of, GUIDES))}
+
+
+@pytest.mark.parametrize("page", [PAGES[0], *GUIDES[1:]], ids=lambda path: path.stem)
+def test_python_of_a_page_runs(page):
+    blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.S)
     assert blocks
     for block in blocks:
-        exec(block, {})
+        exec(block, {"__name__": "page"})
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_commands_of_the_readme_have_their_options(command, cli):
+@pytest.mark.parametrize("command", sorted(TOLD))
+def test_commands_of_the_pages_have_their_options(command, cli):
     _, verb, *words = shlex.split(command)
     help_text = cli(verb, "--help").out
     for word in words:

@@ -103,10 +103,15 @@ def test_core_imports_parts_that_need_an_extra_only_when_they_are_used(path):
             assert lazily or module.split(".")[:2] not in [["capsnet", x] for x in FOLDERS]
 
 
-def test_all_is_every_extra_but_other_peoples_networks():
+def test_all_is_every_extra_but_other_peoples_networks_and_the_site():
     (everything,) = PROJECT["optional-dependencies"]["all"]
-    assert {*re.findall(r"\w+", everything)} == {"capsnet", *EXTRAS} - {"all", "dev", "trunks"}
-    assert "capsnet[all]" in PROJECT["optional-dependencies"]["dev"]
+    assert {*re.findall(r"\w+", everything)} == {"capsnet", *EXTRAS} - {
+        "all",
+        "dev",
+        "docs",
+        "trunks",
+    }
+    assert "capsnet[all,docs]" in PROJECT["optional-dependencies"]["dev"]
     assert EXTRAS["figures"] <= EXTRAS["experiments"]  # which draw their results
 
 

@@ -235,6 +235,7 @@ def explore(
     cnn_weights: str | None = None,
     plugin: tuple[Path, ...] = (),
     static: Path | None = None,
+    allow_host: tuple[str, ...] = (),
 ) -> int:
     """See and touch what a trained CapsNet knows, in the browser.
 
@@ -250,6 +251,8 @@ def explore(
         plugin: Python files of yours that register models.
         static: Serve nothing, but write the page to this folder, for any web server: the networks
             then run in the browser. By default that of capsnet_small, which loads quickly.
+        allow_host: Names that the page may be opened under, as behind a proxy; addresses, localhost
+            and --host need none.
     """
     from capsnet.plugins import load_plugins
 
@@ -257,11 +260,13 @@ def explore(
     if static is not None:
         from capsnet.web.page import write_page
 
-        if open or (host, port) != ("127.0.0.1", 8000):
-            raise UserError("--static serves nothing; leave --host, --port and --open out.")
+        if open or allow_host or (host, port) != ("127.0.0.1", 8000):
+            raise UserError(
+                "--static serves nothing; leave --host, --port, --open and --allow-host out."
+            )
         print(write_page(static, weights, overlap_weights, cnn_weights))
         return 0
     from capsnet.web.server import serve
 
-    serve(weights, host, port, open, overlap_weights, cnn_weights)
+    serve(weights, host, port, open, overlap_weights, cnn_weights, allow_host)
     return 0

@@ -71,13 +71,33 @@ def register_data(
 
 
 def list_data() -> list[Entry]:
-    """Return all rows of the table, the image folder last."""
+    """Return all rows of the table, the image folder last.
+
+    Returns:
+        An `Entry` for each data set: name, description, licence, what it needs.
+
+    Example:
+        >>> "mnist" in [entry.name for entry in list_data()]
+        True
+    """
     load_entry_points()
     return [*DATA.values(), FOLDER]
 
 
 def find_data(name: str, folder: str | Path | None = None) -> tuple[Entry, str | Path | None]:
-    """Return the row of a name, and the folder it reads from, if any."""
+    """Return the row of a name, and the folder it reads from, if any.
+
+    Args:
+        name: One of `list_data()`, or a folder or table of one's own pictures.
+        folder: Where the files of a data set are, if they were placed by hand.
+
+    Returns:
+        Its `Entry`, and the folder.
+
+    Example:
+        >>> find_data("digits")[0].name, find_data("./pictures")[1]
+        ('digits', PosixPath('pictures'))
+    """
     load_entry_points()
     if name in DATA:
         return DATA[name], folder
@@ -118,14 +138,36 @@ def open_data(
     parted: bool = True,
     own: Own | None = None,
 ) -> Stream:
-    """Return a stream of a data set's split on `device`.
+    """Return a stream of a data set's split: what makes batches of it on a device.
 
-    `holdout` images, drawn by the seed with the classes' shares kept, leave "train" and are
-    "validation"; None: a sixth of the user's own pictures, none of others. `layout` says what those
-    are; `own` are such pictures that have been opened already; else they stay on the disk if they
-    do not fit the device. `num_samples` takes that many images in the same way, or makes that many
-    pairs or versions. `image_size` is the canvas, or the size that pictures and smallNORB are
-    scaled to.
+    Args:
+        name: One of `list_data()`, or a folder or table of one's own pictures.
+        split: "train", "validation" or "test".
+        folder: Where the files of the data set are, if they were placed by hand.
+        augment: How training images are moved and toned; by default not at all.
+        device: Where the images are kept and the batches made.
+        image_size: The canvas, or the size that pictures and smallNORB are scaled to.
+        channels: Of the images; by default the data's own.
+        num_samples: Take that many images, the classes' shares kept, or make that many pairs or
+            versions.
+        holdout: So many images, drawn by the seed with the classes' shares kept, leave "train" and
+            are "validation"; None: a sixth of the user's own pictures, none of others.
+        seed: Of what is drawn: the held out, those of num_samples, a folder's test part.
+        layout: What one's own pictures are: classes, groups, splits.
+        fold: Of one's own pictures: which fold is tested, counted from 1, and of how many.
+        parted: Whether one's own pictures are parted; else all are for testing.
+        own: One's own pictures if they have been opened already; else they are, and stay on the
+            disk if they do not fit the device.
+
+    Returns:
+        A `Stream`: `num_samples`, `plan(generator)`, which draws an epoch, and `batch(plan)`, whose
+        images are [N, C, H, W] in [0, 1].
+
+    Example:
+        >>> digits = open_data("digits", "test")
+        >>> plan = digits.plan(None)  # all images in their order
+        >>> digits.batch({name: chosen[:8] for name, chosen in plan.items()}).images.shape
+        torch.Size([8, 1, 28, 28])
     """
     entry, folder = find_data(name, folder)
     if split not in ("train", "validation", "test"):

@@ -22,7 +22,16 @@ class CapsConv(nn.Module):
     1 / (K sqrt(C types dim)), as in the authors' code: at less, the squash of a squash of a squash
     leaves nothing.
 
-    Example: CapsConv(16, types=4, dim=8, stride=2)(torch.rand(2, 16, 7, 9))  # [2, 32, 4, 5]
+    Args:
+        in_channels: C.
+        types: of capsules at each place.
+        dim: numbers in a capsule.
+        kernel_size: side of what a capsule sees.
+        stride: places below from one capsule to the next.
+
+    Example:
+        >>> CapsConv(16, types=4, dim=8, stride=2)(torch.rand(2, 16, 7, 9)).shape
+        torch.Size([2, 32, 4, 5])
     """
 
     def __init__(
@@ -43,7 +52,17 @@ class CapsConv(nn.Module):
 class RoutedConv(nn.Module):
     """Capsules [N, I * D, H, W] -> [N, types * dim, H, W] by `capsnet.ops.routing_3d`.
 
-    Example: RoutedConv(8, types=4, dim=6)(torch.rand(2, 5 * 8, 7, 9))  # [2, 24, 7, 9]
+    Args:
+        lower_dim: D, numbers in a capsule below.
+        types: of capsules above, at each place.
+        dim: numbers in a capsule above.
+        kernel_size: side of what a capsule above sees.
+        num_iters: iterations of the routing.
+        squash_over: as in `capsnet.ops.routing_3d`.
+
+    Example:
+        >>> RoutedConv(8, types=4, dim=6)(torch.rand(2, 5 * 8, 7, 9)).shape
+        torch.Size([2, 24, 7, 9])
     """
 
     def __init__(

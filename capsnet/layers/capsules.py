@@ -13,6 +13,10 @@ class Capsules(NamedTuple):
 
     The dimensions before the last one of `pose` are those of `a`: [N, I] for capsules in a row,
     [N, H, W, B] for B types of them at each place of a map.
+
+    Example:
+        >>> Capsules(pose=torch.rand(2, 4, 4, 8, 16), a=torch.rand(2, 4, 4, 8)).a.shape
+        torch.Size([2, 4, 4, 8])
     """
 
     pose: Tensor  # [N, I, D] or [N, H, W, B, D]

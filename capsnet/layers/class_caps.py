@@ -13,13 +13,27 @@ from capsnet.ops.dynamic import Backend, Gradient
 
 
 class ClassCaps(nn.Module):
-    """Capsules u [N, I, D] -> v [N, J, E]; options as in `capsnet.ops.dynamic_routing`.
+    """Capsules u [N, I, D] -> v [N, J, E] by `capsnet.ops.dynamic_routing`.
 
     A head for any backbone, and a layer of any stack: it also takes tokens [N, T, k * D] and
-    feature maps [N, k * D, H, W], whose channels at each position are k capsules of D. std: of W at
-    the start.
+    feature maps [N, k * D, H, W], whose channels at each position are k capsules of D.
 
-    Example: ClassCaps(num_lower=49 * 64, lower_dim=8, num_classes=5)(features)  # [N, 512, 7, 7]
+    Args:
+        num_lower: I.
+        lower_dim: D.
+        num_classes: J.
+        dim: E.
+        num_iters: iterations of the routing.
+        routing_bias: learn a bias [J, E], added to s in every iteration.
+        gradient: as in `capsnet.ops.dynamic_routing`, and so are leaky and backend.
+        leaky: give each lower capsule one more parent, which is dropped.
+        backend: what runs.
+        std: of W at the start.
+
+    Example:
+        >>> head = ClassCaps(num_lower=49 * 64, lower_dim=8, num_classes=5)
+        >>> head(torch.rand(2, 512, 7, 7)).shape
+        torch.Size([2, 5, 16])
     """
 
     def __init__(

@@ -13,7 +13,19 @@ from capsnet.ops import conv2d
 class Conv2d(nn.Conv2d):
     """nn.Conv2d by `capsnet.ops.conv2d`: square kernels, zeros around, no groups or dilation.
 
-    relu: max(y, 0) as a part of it. scale: the weight is multiplied by it.
+    Args:
+        in_channels: C.
+        out_channels: F.
+        kernel_size: side of the kernel.
+        stride: pixels from one place to the next.
+        padding: zeros around.
+        relu: max(y, 0) as a part of it.
+        scale: the weight is multiplied by it.
+        **options: others of nn.Conv2d: bias, device, dtype.
+
+    Example:
+        >>> Conv2d(1, 32, 5, 2, relu=True)(torch.rand(2, 1, 28, 28)).shape
+        torch.Size([2, 32, 12, 12])
     """
 
     def __init__(

@@ -40,7 +40,10 @@ class ConvCaps(nn.Module):
         identity: W starts near the identity matrix, `std` away from it: children that agree in
             their poses agree in their votes from the first step on. For matrices alone.
 
-    Example: ConvCaps((4, 4), 16, 5, EmRouting(5), kernel=None, coordinates=True)(lower).a  # [N, 5]
+    Example:
+        >>> lower = Capsules(torch.rand(2, 4, 4, 8, 16), torch.rand(2, 4, 4, 8))
+        >>> ConvCaps((4, 4), 8, 5, EmRouting(5), kernel=None, coordinates=True)(lower).a.shape
+        torch.Size([2, 5])
     """
 
     def __init__(

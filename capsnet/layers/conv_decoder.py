@@ -23,10 +23,16 @@ class ConvDecoder(nn.Module):
     A dense layer makes a small map, transposed 3×3 convolutions double it until it is not smaller
     than the picture, and what is too much at its lower and right edge is cut.
 
-    width: channels of the first of these; they halve with each doubling, down to 8.
-    relu: a ReLU after each; the authors' code has none. end: "sigmoid" or the authors' "relu".
+    Args:
+        dim: E.
+        image_shape: (C, H, W).
+        width: channels of the first convolution; they halve with each doubling, down to 8.
+        relu: a ReLU after each; the authors' code has none.
+        end: "sigmoid" or the authors' "relu".
 
-    Example: ConvDecoder(dim=16, image_shape=(3, 50, 37))(torch.rand(2, 16))  # [2, 3, 50, 37]
+    Example:
+        >>> ConvDecoder(dim=16, image_shape=(3, 50, 37))(torch.rand(2, 16)).shape
+        torch.Size([2, 3, 50, 37])
     """
 
     def __init__(
@@ -80,6 +86,14 @@ class SharedDecoder(nn.Module):
 
     All capsules together draw the picture of their sum: that of one capsule where all others are
     zero, as they are where the labelled capsules draw an image.
+
+    Args:
+        net: draws one capsule, [..., E] -> [..., C, H, W].
+
+    Example:
+        >>> decoder = SharedDecoder(ConvDecoder(dim=16, image_shape=(1, 28, 28)))
+        >>> decoder(torch.rand(2, 10, 16), which=torch.tensor([3, 7])).shape
+        torch.Size([2, 1, 28, 28])
     """
 
     def __init__(self, net: nn.Module) -> None:

@@ -15,8 +15,18 @@ from capsnet.layers.conv_decoder import ConvDecoder
 class Decoder(nn.Module):
     """Masked v [N, J, E] -> [N, C, H, W], sigmoid at the end.
 
-    hidden: sizes of fully connected layers with ReLU between, the paper's; or "conv" for a small
-    map that convolutions double (`ConvDecoder`), whose size does not grow with the pictures'.
+    Args:
+        num_classes: J.
+        dim: E.
+        image_shape: (C, H, W).
+        hidden: sizes of fully connected layers with ReLU between, the paper's; or "conv" for a
+            small map that convolutions double (`ConvDecoder`), whose size does not grow with the
+            pictures'.
+
+    Example:
+        >>> decoder = Decoder(num_classes=10, dim=16, image_shape=(1, 28, 28))
+        >>> decoder(torch.rand(2, 10, 16), which=torch.tensor([3, 7])).shape
+        torch.Size([2, 1, 28, 28])
     """
 
     def __init__(

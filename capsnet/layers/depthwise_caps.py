@@ -15,7 +15,15 @@ class DepthwiseCaps(nn.Module):
     A depthwise convolution; its D neighbouring channels at one position are a capsule. Capsules
     are ordered by row, column and type.
 
-    Example: DepthwiseCaps(128, dim=8, kernel_size=9)(torch.rand(2, 128, 9, 9))  # [2, 16, 8]
+    Args:
+        channels: C, a multiple of dim.
+        dim: D, numbers in a capsule.
+        kernel_size: side of what a capsule sees.
+        stride: places below from one capsule to the next.
+
+    Example:
+        >>> DepthwiseCaps(128, dim=8, kernel_size=9)(torch.rand(2, 128, 9, 9)).shape
+        torch.Size([2, 16, 8])
     """
 
     def __init__(self, channels: int, dim: int = 8, kernel_size: int = 9, stride: int = 1) -> None:

@@ -16,11 +16,21 @@ class PrimaryCaps(nn.Module):
     """Features [N, C, H, W] -> capsules u [N, I, D] with I = height * width * num_types.
 
     The D components of a capsule are D channels at one position; capsules are ordered by row,
-    column and type. routed=True is the authors' code: the convolution is shared out among the
-    types as by one routing pass with zero logits (divided by num_types, the bias added after).
-    spatial_dims: 1 for signals [N, C, L], 3 for volumes [N, C, D, H, W].
+    column and type.
 
-    Example: PrimaryCaps(64, num_types=4, dim=8, kernel_size=5, spatial_dims=1)(signal)
+    Args:
+        in_channels: C.
+        num_types: of capsules at each place.
+        dim: D, numbers in a capsule.
+        kernel_size: side of what a capsule sees.
+        stride: places below from one capsule to the next.
+        routed: as the authors' code: the convolution is shared out among the types as by one
+            routing pass with zero logits (divided by num_types, the bias added after).
+        spatial_dims: 1 for signals [N, C, L], 3 for volumes [N, C, D, H, W].
+
+    Example:
+        >>> PrimaryCaps(32, num_types=8, dim=8, kernel_size=5)(torch.rand(2, 32, 12, 12)).shape
+        torch.Size([2, 128, 8])
     """
 
     def __init__(

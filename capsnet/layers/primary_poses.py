@@ -18,7 +18,19 @@ from capsnet.ops.recompute import wide
 class PrimaryPoses(nn.Module):
     """Features [N, C, H, W] -> capsules on a map: poses by one convolution, a by another's sigmoid.
 
-    norm=True normalises both for each type, before the sigmoid (`TypeNorm`), and leaves biases out.
+    Args:
+        in_channels: C.
+        num_types: B, types of capsules at each place.
+        dim: D, numbers in a pose.
+        kernel_size: side of what a capsule sees.
+        stride: places below from one capsule to the next.
+        bias: of both convolutions.
+        norm: normalise both for each type, before the sigmoid (`TypeNorm`); biases are left out.
+
+    Example:
+        >>> upper = PrimaryPoses(32, num_types=8, dim=16)(torch.rand(2, 32, 6, 6))
+        >>> upper.pose.shape, upper.a.shape
+        (torch.Size([2, 6, 6, 8, 16]), torch.Size([2, 6, 6, 8]))
     """
 
     def __init__(

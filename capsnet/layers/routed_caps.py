@@ -18,8 +18,21 @@ class RoutedCaps(nn.Module):
     """Capsules u [N, I, D] -> v [N, J, E], whose length is the activation that the routing gives.
 
     Votes are W_ij u_i and the lower activations |u_i|, as in dynamic routing; of the pose that the
-    routing gives a parent, v has the direction. readout: the activation is read from the pose, a
-    sigmoid of one number that all parents share, where the routing has none of its own.
+    routing gives a parent, v has the direction.
+
+    Args:
+        num_lower: I.
+        lower_dim: D.
+        num_classes: J.
+        dim: E.
+        routing: one of `capsnet.layers.routings`.
+        readout: the activation is read from the pose, a sigmoid of one number that all parents
+            share, where the routing has none of its own.
+
+    Example:
+        >>> head = RoutedCaps(32, 8, num_classes=5, dim=16, routing=EmRouting(5))
+        >>> head(torch.rand(2, 32, 8)).shape
+        torch.Size([2, 5, 16])
     """
 
     def __init__(

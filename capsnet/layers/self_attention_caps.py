@@ -17,7 +17,15 @@ class SelfAttentionCaps(nn.Module):
     W starts as the authors' code starts it, with standard deviation sqrt(2 / (I J D)), the bias
     of the couplings at zero.
 
-    Example: SelfAttentionCaps(num_lower=16, lower_dim=8)(torch.rand(2, 16, 8))  # [2, 10, 16]
+    Args:
+        num_lower: I.
+        lower_dim: D.
+        num_classes: J.
+        dim: E.
+
+    Example:
+        >>> SelfAttentionCaps(num_lower=16, lower_dim=8)(torch.rand(2, 16, 8)).shape
+        torch.Size([2, 10, 16])
     """
 
     def __init__(

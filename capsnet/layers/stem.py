@@ -18,7 +18,17 @@ class Stem(nn.Module):
     """Stages of two 3×3 convolutions, each with batch norm and ReLU: [N, C, H, W] -> [N, F, h, w].
 
     The first stage keeps the size, each of the others halves the sides that are still longer than
-    largest_side. channels: of the stages; large images get as many more of the last as they need.
+    largest_side.
+
+    Args:
+        in_channels: C.
+        size: H and W.
+        channels: of the stages; large images get as many more of the last as they need.
+        largest_side: of the map above, at most.
+
+    Example:
+        >>> Stem(1, (28, 28))(torch.rand(2, 1, 28, 28)).shape
+        torch.Size([2, 256, 7, 7])
     """
 
     def __init__(

@@ -11,6 +11,15 @@ class TypeNorm(nn.BatchNorm1d):
     """Norm of poses [..., B, D], or of activations [..., B] (pose=False), for each of B types.
 
     Where a batch has a single number for each type, the running statistics stand in for its own.
+
+    Args:
+        num_types: B.
+        pose: whether poses or activations are normalised.
+        affine: learn a scale and a shift for each type.
+
+    Example:
+        >>> TypeNorm(8)(torch.rand(2, 6, 6, 8, 16)).shape
+        torch.Size([2, 6, 6, 8, 16])
     """
 
     def __init__(self, num_types: int, pose: bool = True, affine: bool = True) -> None:

@@ -17,7 +17,13 @@ from capsnet.tasks import Batch, Labels, OneLabel, Pairs, SeveralLabels, Task
 
 
 class Output(NamedTuple):
-    """What a model says of N images: a vector and an answer for each of J classes or numbers."""
+    """What a model says of N images: a vector and an answer for each of J classes or numbers.
+
+    Example:
+        >>> v = torch.rand(2, 10, 16) / 16
+        >>> Output(v, v.norm(dim=-1)).lengths.shape
+        torch.Size([2, 10])
+    """
 
     v: Tensor  # [N, J, E], the capsules; for a CNN [N, J, 1], the logits
     answers: Tensor  # [N, J], the probability of each class, or each number
@@ -37,6 +43,10 @@ class Progress:
 
     `step` is a tensor on the device, because a step may be captured once and replayed: compute
     with it, and do not ask for its value.
+
+    Example:
+        >>> Progress.at(step=50, total_steps=200).share
+        tensor(0.2500)
     """
 
     step: Tensor  # [], the steps done

@@ -87,7 +87,18 @@ def list_models() -> list[str]:
 
 
 def model_entry(name: str) -> ModelEntry:
-    """Return what is known of the model `name`; a UserError with the nearest match if nothing."""
+    """Return what is known of a model; a UserError with the nearest match if nothing.
+
+    Args:
+        name: One of `list_models()`.
+
+    Returns:
+        Its `ModelEntry`: class, description, options.
+
+    Example:
+        >>> model_entry("capsnet_multimnist").options
+        {'image_shape': (1, 36, 36)}
+    """
     load_entry_points()
     if name not in _MODELS:
         raise unknown_name("model", name, _MODELS)

@@ -33,7 +33,18 @@ KINDS: dict[str, type[Task]] = {
 
 
 def task_from_json(facts: dict[str, object]) -> Task:
-    """Return the task that `Task.to_json` wrote; a ValueError if it did not."""
+    """Return the task that `Task.to_json` wrote; a ValueError if it did not.
+
+    Args:
+        facts: What it wrote.
+
+    Returns:
+        The task.
+
+    Example:
+        >>> task_from_json(OneLabel(("cat", "dog")).to_json())
+        OneLabel(names=('cat', 'dog'))
+    """
     if not isinstance(facts, dict):
         raise UserError(f"a task must be an object, not {facts!r}.")
     kind = KINDS.get(str(facts.get("kind")))

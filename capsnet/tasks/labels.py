@@ -128,7 +128,14 @@ class _Objects(Labels):
 
 @dataclass(frozen=True)
 class OneLabel(_Objects):
-    """One class for each image: labels int64 [M], in a batch [N, 1]."""
+    """One class for each image: labels int64 [M], in a batch [N, 1].
+
+    Example:
+        >>> task = OneLabel(("cat", "dog"))
+        >>> answers, labels = torch.tensor([[0.9, 0.2], [0.7, 0.1]]), torch.tensor([[0], [1]])
+        >>> task.measure(answers, labels).error_percent
+        50.0
+    """
 
     kind: ClassVar[str] = "one_label"
 
@@ -156,7 +163,12 @@ class OneLabel(_Objects):
 
 @dataclass(frozen=True)
 class Pairs(_Objects):
-    """Two objects of different classes in each image: labels int64 [M, 2]."""
+    """Two objects of different classes in each image: labels int64 [M, 2].
+
+    Example:
+        >>> Pairs(("0", "1", "2")).table(torch.tensor([[2, 0]])).tolist()
+        [[1.0, 0.0, 1.0]]
+    """
 
     kind: ClassVar[str] = "pairs"
 
@@ -179,7 +191,13 @@ class Pairs(_Objects):
 
 @dataclass(frozen=True)
 class SeveralLabels(Labels):
-    """Any number of classes in each image: labels are a table of zeros and ones [M, J]."""
+    """Any number of classes in each image: labels are a table of zeros and ones [M, J].
+
+    Example:
+        >>> task = SeveralLabels(("cat", "dog", "tree"))
+        >>> task.measure(torch.tensor([[0.9, 0.2, 0.8]]), torch.tensor([[1, 0, 1]])).error_percent
+        0.0
+    """
 
     kind: ClassVar[str] = "several_labels"
 

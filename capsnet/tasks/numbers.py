@@ -50,7 +50,15 @@ class NumbersResult(Result):
 class Numbers(Task):
     """One or more numbers for each image: labels and answers are float [M, K].
 
-    units: what is written after each number; ranges: where the numbers of the training data lie.
+    Args:
+        names: Of the numbers.
+        units: What is written after each number.
+        ranges: Where the numbers of the training data lie.
+
+    Example:
+        >>> task = Numbers(("rotation",), ("°",), ((-45.0, 45.0),))
+        >>> str(task.measure(torch.tensor([[3.0], [8.0]]), torch.tensor([[5.0], [10.0]])))
+        'rotation: mean absolute error 2°, R² 0.360 over 2 images'
     """
 
     names: tuple[str, ...]

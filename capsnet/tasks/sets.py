@@ -21,6 +21,12 @@ class Sets(Labels):
     """Any number of objects up to L: labels int64 [M, L], NOBODY where there is none.
 
     Answers [N, J] are how many there are of each class.
+
+    Example:
+        >>> task = Sets(("circle", "square"))
+        >>> answers, labels = torch.tensor([[2.0, 0.0]]), torch.tensor([[0, 0, NOBODY]])
+        >>> task.measure(answers, labels).error_percent
+        0.0
     """
 
     kind: ClassVar[str] = "sets"

@@ -13,7 +13,12 @@ from capsnet.options import restored
 
 
 class Batch(NamedTuple):
-    """Images [N, C, H, W] in [0, 1], labels as the task has them, and what is to be drawn."""
+    """Images [N, C, H, W] in [0, 1], labels as the task has them, and what is to be drawn.
+
+    Example:
+        >>> Batch(torch.rand(2, 1, 28, 28), torch.tensor([[3], [7]])).labels.shape
+        torch.Size([2, 1])
+    """
 
     images: Tensor
     labels: Tensor

@@ -108,7 +108,9 @@ class TrainConfig(Layout):
     Args: what is trained (model, options, …), on what (data, num_samples, holdout, …), how long and
     how (epochs, lr, …), augmentation (shift, rotate, …) and where (out, device, …).
 
-    Example: TrainConfig(model="capsnet_small", data="digits", epochs=20)
+    Example:
+        >>> TrainConfig(model="capsnet_small", data="digits", epochs=20).folder
+        PosixPath('runs/capsnet_small-digits-seed0')
     """
 
     model: str = "auto"

@@ -66,9 +66,10 @@ def train(config: TrainConfig) -> Outcome:
         mistake in the settings raises a `UserError`.
 
     Example:
-        >>> outcome = train(TrainConfig(model="capsnet_small", data="digits", epochs=20))
-        >>> isinstance(outcome, Finished) and outcome.result.figure
-        1.2
+        >>> config = TrainConfig(model="capsnet_small", data="digits", num_samples=500, epochs=1)
+        >>> outcome = train(config)  # into runs/capsnet_small-digits-seed0
+        >>> isinstance(outcome, Finished) and outcome.result.num_images
+        1000
     """
     config.check()
     with joined(config.device):

@@ -1,9 +1,12 @@
 """What stands between the network and the app: same origin only, small requests, strict headers.
 
-app.add_middleware(Guard, hosts={"127.0.0.1", "localhost"})
+app.add_middleware(Guard, names={"caps.example.org"})
 """
 
+import asyncio
 from collections.abc import Collection
+from contextlib import suppress
+from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -12,7 +15,13 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 MAX_BODY = 4_000_000
+MAX_BODIES = 64 * MAX_BODY  # of all requests that are not answered yet
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
+BUSY = "Too many requests are waiting; try again in a moment."
+FOREIGN_HOST = (
+    "This server answers to its address and to names given with --allow-host; open its address."
+)
+FOREIGN_ORIGIN = "This server answers only its own page; open its address."
 HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; "
@@ -29,9 +38,10 @@ HEADERS = {
 class Guard:
     """Refuse foreign hosts, foreign origins and large bodies; add the headers to every answer."""
 
-    def __init__(self, app: ASGIApp, hosts: Collection[str] | None) -> None:
-        """Answer to the names in `hosts`; None is any name, for a server open to a network."""
-        self.app, self.hosts = app, hosts
+    def __init__(self, app: ASGIApp, names: Collection[str]) -> None:
+        """Answer to addresses, to localhost and to these names."""
+        self.app, self.names = app, {name.lower() for name in names}
+        self.held = 0  # bytes of requests
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -44,22 +54,68 @@ class Guard:
             await send(message)
 
         problem = self.foreign(Headers(scope=scope))
-        body = b""
-        if problem is None:
-            body, problem = await read_body(receive)
         if problem is not None:
             return await problem(scope, receive, send_with_headers)
-        await self.app(scope, replay(body, receive), send_with_headers)
+        body = bytearray()
+        try:
+            if await self.read_into(body, receive):
+                problem = self.too_large(body)
+                app = self.app if problem is None else problem
+                await while_waited_for(scope, bytes(body), app, receive, send_with_headers)
+        finally:
+            self.held -= len(body)
 
     def foreign(self, headers: Headers) -> JSONResponse | None:
-        """Return the refusal of a request that another site caused, if it is one."""
+        """Return the refusal of a request that another site caused, if it is one.
+
+        A site can point its own name at this machine, but not an address: that is ours.
+        """
         host = headers.get("host", "")
-        if self.hosts is not None and host_name(host) not in self.hosts:
-            return refusal(403, "This server answers only under its own name; open its address.")
+        if not is_address(name := host_name(host)) and name not in {"localhost", *self.names}:
+            return refusal(403, FOREIGN_HOST)
         origin = headers.get("origin")
-        if origin is not None and origin.partition("//")[2] != host:
-            return refusal(403, "This server answers only its own page; open its address.")
+        if origin is None or (own := origin.partition("//")[2]) == host:
+            return None
+        # A proxy may ask with a Host of its own.
+        return None if host_name(own) in self.names else refusal(403, FOREIGN_ORIGIN)
+
+    async def read_into(self, body: bytearray, receive: Receive) -> bool:
+        """Read a body until it is whole or too large; return whether its sender is still there."""
+        more = True
+        while more and self.too_large(body) is None:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                return False
+            part = message.get("body", b"")
+            self.held += len(part)
+            body += part
+            more = message.get("more_body", False)
+        return True
+
+    def too_large(self, body: bytearray) -> JSONResponse | None:
+        """Return the refusal of a body that is too large, alone or with all others."""
+        if len(body) > MAX_BODY:
+            return refusal(413, f"A request may have {MAX_BODY:,} bytes; send less.")
+        if body and self.held > MAX_BODIES:
+            return refusal(429, BUSY)
         return None
+
+
+async def while_waited_for(
+    scope: Scope, body: bytes, app: ASGIApp, receive: Receive, send: Send
+) -> None:
+    """Let the app answer a whole request; what waits for its turn is given up if nobody waits."""
+    if not body:  # it has no work to do
+        return await app(scope, replay(body, receive), send)
+    answering = asyncio.ensure_future(app(scope, replay(body, receive), send))
+    leaving = asyncio.ensure_future(receive())  # after a whole body comes only a good-bye
+    try:
+        await asyncio.wait((answering, leaving), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        leaving.cancel()
+        answering.cancel()
+    with suppress(asyncio.CancelledError):
+        await answering
 
 
 class Compressed:
@@ -84,17 +140,12 @@ def host_name(host: str) -> str | None:
         return None
 
 
-async def read_body(receive: Receive) -> tuple[bytes, JSONResponse | None]:
-    """Return the whole body, or the refusal of one that is too large."""
-    body = bytearray()
-    more = True
-    while more:
-        message = await receive()
-        body += message.get("body", b"")
-        more = message.get("more_body", False)
-        if len(body) > MAX_BODY:
-            return b"", refusal(413, f"A request may have {MAX_BODY:,} bytes; send less.")
-    return bytes(body), None
+def is_address(name: str | None) -> bool:
+    """Return whether a name is no name but an IP address."""
+    try:
+        return name is not None and bool(ip_address(name))
+    except ValueError:
+        return False
 
 
 def replay(body: bytes, receive: Receive) -> Receive:

@@ -25,6 +25,7 @@ from capsnet.models.reference import Reference
 from capsnet.models.weights import save_tensors
 from capsnet.prediction.seeing import Look
 from capsnet.tasks import Calibration
+from capsnet.web.dimensions import Known, measure_dimensions
 from capsnet.web.guard import HEADERS
 from capsnet.web.look import analyse
 from capsnet.web.nets import Net, Nets, load_nets
@@ -112,10 +113,11 @@ def _site(folder: Path, nets: Nets) -> dict[str, Any]:
     main, pairs = nets.capsnet, nets.overlap
     samples = open_samples(main)
     look = Look.of(main.model, main.card)
+    known = measure_dimensions(main, samples)
     return {
-        "first": _first_answers(nets, samples),
+        "first": _first_answers(nets, samples, known),
         "nets": {
-            "capsnet": _net_file(folder, main),
+            "capsnet": _net_file(folder, main, known.poses.model_dump()),
             "others": [_net_file(folder, net) for net in nets.others],
             "overlap": _net_file(folder, pairs),
             "cnn": None if nets.cnn is None else _model_file(folder, nets.cnn),
@@ -133,11 +135,14 @@ def _site(folder: Path, nets: Nets) -> dict[str, Any]:
     }
 
 
-def _first_answers(nets: Nets, samples: Samples | None) -> list[dict[str, Any]]:
+def _first_answers(nets: Nets, samples: Samples | None, known: Known) -> list[dict[str, Any]]:
     """Return the answers to what a visitor's page asks first: no network is loaded for them."""
     main = nets.capsnet
     info = describe(nets, samples is not None, num_mistakes=0)
-    answers: list[dict[str, Any]] = [{"path": "info", "answer": info.model_dump()}]
+    answers: list[dict[str, Any]] = [
+        {"path": "info", "answer": info.model_dump()},
+        {"path": "dimensions", "answer": known.dimensions.model_dump()},
+    ]
     if samples is None:
         return answers
     number = FIRST_SAMPLE // len(main.classes)
@@ -152,8 +157,8 @@ def _first_answers(nets: Nets, samples: Samples | None) -> list[dict[str, Any]]:
     return answers
 
 
-def _net_file(folder: Path, net: Net) -> dict[str, Any]:
-    return _model_file(folder, net.model, net.card.calibration, net.reference)
+def _net_file(folder: Path, net: Net, poses: dict[str, str] | None = None) -> dict[str, Any]:
+    return _model_file(folder, net.model, net.card.calibration, net.reference, poses)
 
 
 def _model_file(
@@ -161,6 +166,7 @@ def _model_file(
     model: Model,
     calibration: Calibration | None = None,
     reference: Reference | None = None,
+    poses: dict[str, str] | None = None,
 ) -> dict[str, Any]:
     """Write a network as the page runs it; return its file."""
     program = browser_program(model)
@@ -171,6 +177,7 @@ def _model_file(
         "task": {"kind": model.task.kind, "names": model.task.names},
         "calibration": None if calibration is None else calibration.to_json(),
         "usual_error": None if reference is None else reference.drawing_error,
+        "poses": poses,
     }
     written = folder / "answers" / "net.safetensors"
     save_tensors(written, program.tables, record)

@@ -23,6 +23,7 @@ from capsnet.models.weights import Card
 from capsnet.prediction.seeing import reads_ink
 from capsnet.tasks import Numbers
 from capsnet.web import schema
+from capsnet.web.dimensions import measure_dimensions
 from capsnet.web.guard import refusal
 from capsnet.web.look import analyse, draw, vote
 from capsnet.web.mistakes import find_mistakes
@@ -36,7 +37,7 @@ from capsnet.web.samples import (
 from capsnet.web.warp import bend, sweep
 
 STATIC = Path(__file__).parent / "static"
-MAX_WAITING = 400
+MAX_WAITING = 1000
 GIF_SIDE = 224
 T = TypeVar("T")
 Page = Annotated[int, Query(ge=0, le=schema.MAX_NUMBER)]
@@ -85,6 +86,7 @@ def add_routes(app: FastAPI, nets: Nets, worker: Worker) -> None:
     main, pairs, cnn = nets.capsnet, nets.overlap, nets.cnn
     samples, digits = open_samples(main), digit_samples()
     mistakes = find_mistakes(main, samples)
+    known = worker.pool.submit(measure_dimensions, main, samples)  # takes a second or two
     facts = describe(nets, samples is not None, 0 if mistakes is None else len(mistakes))
 
     @app.api_route("/", methods=["GET", "HEAD"], include_in_schema=False)
@@ -95,6 +97,16 @@ def add_routes(app: FastAPI, nets: Nets, worker: Worker) -> None:
     async def info() -> schema.Info:
         """What this server can show."""
         return facts
+
+    @app.get("/api/dimensions")
+    async def dimensions() -> schema.Dimensions:
+        """What the numbers of each capsule do to its drawing: their order and their names."""
+        return (await asyncio.wrap_future(known)).dimensions
+
+    @app.get("/api/poses")
+    async def poses() -> schema.Poses:
+        """How real images of each class pose, to draw others like them."""
+        return (await asyncio.wrap_future(known)).poses
 
     @app.get("/api/samples")
     async def test_images(page: Page = 0) -> list[schema.Sample]:
@@ -233,7 +245,6 @@ def net_card(net: Net) -> schema.NetCard:
         has_bias=trace.biased,
         has_decoder=net.draws is not None,
         reads_digits=reads_ink(net.card),
-        spreads=None if net.reference is None else table(net.reference.spreads),
         tells_numbers=isinstance(model.task, Numbers),
     )
 
@@ -251,11 +262,6 @@ def cnn_card(model: Model, card: Card) -> schema.CnnCard:
 def num_parameters(model: Model) -> int:
     """Return how many numbers were learnt."""
     return sum(p.numel() for p in model.parameters())
-
-
-def table(rows: tuple[tuple[float, ...], ...] | None) -> list[list[float]] | None:
-    """Return rows of numbers as lists."""
-    return None if rows is None else [list(row) for row in rows]
 
 
 @torch.inference_mode()

@@ -100,9 +100,6 @@ class NetCard(BaseModel):
     has_bias: bool = Field(description="whether routing adds a bias to s")
     has_decoder: bool
     reads_digits: bool
-    spreads: list[list[float]] | None = Field(
-        description="[J, E]: standard deviation of each number over known images; null: unknown"
-    )
     tells_numbers: bool = Field(description="whether its answers are numbers and not lengths")
 
 
@@ -136,6 +133,27 @@ class Info(BaseModel):
     why_no_cnn: str
     has_samples: bool
     num_mistakes: int = Field(description="of the test images; 0 where they are not known")
+
+
+class Dimensions(BaseModel):
+    """What the numbers of the main network's capsules do, measured from drawings of test images."""
+
+    order: list[list[int]] = Field(
+        description="[J, E]: the numbers, that which changes the drawing most first"
+    )
+    names: list[list[str]] = Field(
+        description="[J, E]: what happens to the stroke while the number grows; empty: unclear"
+    )
+    spreads: list[list[float]] | None = Field(
+        description="[J, E]: standard deviation of each number over known images; null: unknown"
+    )
+
+
+class Poses(BaseModel):
+    """From which poses of a class are drawn: mean + z @ ways, z normal; empty where unknown."""
+
+    mean: str = Field(description="float32 [J, E]")
+    ways: str = Field(description="float32 [J, E, E]: zeros for a class that no image shows")
 
 
 class Sample(BaseModel):

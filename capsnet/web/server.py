@@ -19,7 +19,7 @@ from starlette.staticfiles import StaticFiles
 from capsnet import __version__
 from capsnet.errors import UserError
 from capsnet.web import schema
-from capsnet.web.guard import LOOPBACK, Compressed, Guard, refusal
+from capsnet.web.guard import BUSY, HEADERS, LOOPBACK, Compressed, Guard, host_name, refusal
 from capsnet.web.nets import Nets, load_nets
 from capsnet.web.patience import Patient
 from capsnet.web.routes import STATIC, TooBusy, Worker, add_routes
@@ -31,11 +31,11 @@ def create_app(
     weights: str | None = None,
     overlap_weights: str | None = None,
     cnn_weights: str | None = None,
-    hosts: Collection[str] | None = LOOPBACK,
+    names: Collection[str] = (),
 ) -> FastAPI:
     """Return the app for trained runs, weights files or names; by default what is shipped.
 
-    It answers to the names in `hosts` only; None is any name.
+    It answers to requests for an IP address, for localhost, and for hosts with these names.
     """
     nets = load_nets(weights, overlap_weights, cnn_weights)
     app = FastAPI(
@@ -47,7 +47,7 @@ def create_app(
         responses={"4XX": {"model": schema.Problem, "description": "A sentence says why."}},
     )
     app.add_middleware(Compressed)
-    app.add_middleware(Guard, hosts=hosts)
+    app.add_middleware(Guard, names=names)
     add_errors(app)
     add_routes(app, nets, Worker())
     tell_sizes(app, nets)
@@ -70,7 +70,13 @@ def add_errors(app: FastAPI) -> None:
 
     @app.exception_handler(TooBusy)
     def busy(request: Request, error: TooBusy) -> JSONResponse:
-        return refusal(429, "Too many requests are waiting; try again in a moment.")
+        return refusal(429, BUSY)
+
+    @app.exception_handler(Exception)  # ours; its traceback is in the server's window
+    def failure(request: Request, error: Exception) -> JSONResponse:
+        answer = refusal(500, "The server made a mistake; its window says which.")
+        answer.headers.update(HEADERS)  # nothing passes the guard here
+        return answer
 
 
 def tell_sizes(app: FastAPI, nets: Nets) -> None:
@@ -112,7 +118,7 @@ def url_name(host: str) -> str:
 
 def configured(app: FastAPI) -> uvicorn.Config:
     """Return how the app is served: quietly, and to those who send whole requests."""
-    return uvicorn.Config(app, http=Patient, log_level="warning", server_header=False)
+    return uvicorn.Config(app, http=Patient, log_level="error", server_header=False)
 
 
 def serve(
@@ -122,13 +128,21 @@ def serve(
     open_browser: bool = False,
     overlap_weights: str | None = None,
     cnn_weights: str | None = None,
+    names: Collection[str] = (),
 ) -> None:
-    """Serve the page until Ctrl-C; anything but loopback is announced."""
+    """Serve the page until Ctrl-C; anything but loopback is announced.
+
+    It answers under the host, the machine's own name if others are let in, and these names.
+    """
     if not 1 <= port <= 65535:
         raise UserError(f"There is no port {port}; choose one from 1 to 65535.")
+    for name in names:
+        if host_name(name) != name.lower():
+            raise UserError(f"{name} is no name of a host; give it alone, as caps.example.org.")
     torch.set_num_threads(1)  # the worker runs one request on each core
     local = host in LOOPBACK
-    app = create_app(weights, overlap_weights, cnn_weights, LOOPBACK if local else None)
+    own = () if local else (host, socket.gethostname())
+    app = create_app(weights, overlap_weights, cnn_weights, {*own, *names})
     listener = listen(host, port)
     address = f"http://{url_name(host)}:{port}"
     print(f"The explorer is at {address} (Ctrl-C ends it).")

@@ -41,6 +41,11 @@ class Tally:
             print(f"seed {seed}")  # of the trial that fails, shown by pytest
             yield Random(seed)
 
+    def times(self, fault: str, many: int, few: int) -> int:
+        """Return how often to try what a test counts by itself: many times in `make soak`."""
+        self.fault = fault
+        return many if COUNTED else few
+
     @contextmanager
     def sentence(self) -> Iterator[None]:
         """Count a UserError, and let nothing else or nothing endless pass."""

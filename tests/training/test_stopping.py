@@ -2,7 +2,6 @@
 
 import os
 import pty
-import random
 import signal
 import subprocess
 import sys
@@ -10,6 +9,7 @@ import time
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 from threading import Thread
 
 import pytest
@@ -90,11 +90,12 @@ def test_ctrl_c_again_ends_a_step_that_takes_forever(tiny):
     config = tiny(options=options, num_samples=2000, batch_size=2000)
     process = start(config)
     assert wait_for_change(config.folder / "config.json", process)
-    time.sleep(1)  # the first step has begun
+    while "parameters;" not in (line := process.stderr.readline()):  # said before the first step
+        assert line, "it ended before the first step"
     process.send_signal(signal.SIGINT)
     while "Ctrl-C again leaves without saving" not in (line := process.stderr.readline()):
         assert line, "it left at once"
-    time.sleep(1.2 * PATIENCE)
+    time.sleep(1.2 * PATIENCE)  # sooner it would be the same Ctrl-C
     assert process.poll() is None
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
@@ -120,7 +121,7 @@ def test_killed_at_any_time_a_run_goes_on_from_a_whole_checkpoint(tiny, uninterr
         before = path.stat().st_mtime_ns if path.exists() else None
         process = start(config, *(["--resume"] if kill else []))
         if wait_for_change(path, process, before):
-            time.sleep(random.random() * 0.3)
+            time.sleep(Random(kill).random() * 0.3)  # the moment is what is tried
         process.kill()
         process.communicate()
         load_tensors(path)

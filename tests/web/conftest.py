@@ -18,7 +18,7 @@ from screen import COUNT_QUESTIONS
 from capsnet.training.config import TrainConfig
 from capsnet.training.loop import train
 from capsnet.web.page import write_page
-from capsnet.web.server import create_app, listen
+from capsnet.web.server import configured, create_app, listen
 
 SMALL = ("conv_channels=16", "primary_types=8", "decoder=(64,)")
 CHROMIUM_ARGS = (
@@ -96,7 +96,7 @@ class served:
 
     def __init__(self, app) -> None:
         self.socket = listen("127.0.0.1", 0)
-        self.server = uvicorn.Server(uvicorn.Config(app, log_level="warning"))
+        self.server = uvicorn.Server(configured(app))
         self.thread = threading.Thread(target=self.server.run, args=([self.socket],), daemon=True)
 
     def __enter__(self) -> str:

@@ -262,4 +262,4 @@ def test_the_tour_gives_the_focus_back(visit):
         page.get_by_role("button", name="Next", exact=True).click()
     assert page.inner_text("#tour h3") == "Drawn from 16 numbers"
     page.keyboard.press("Escape")
-    assert page.evaluate("document.activeElement.id") == "tour-button"
+    page.wait_for_function("() => document.activeElement.id === 'tour-button'")

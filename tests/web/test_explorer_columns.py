@@ -152,7 +152,7 @@ def test_a_focused_dimension_is_not_under_the_heading(visit):
     page = visit("sample=3", width=1280)
     for height in (560, 400):
         page.set_viewport_size({"width": 1280, "height": height})
-        page.get_by_label("Dimension 16", exact=True).focus()
+        page.locator(".film-row input[type=range]").last.focus()
         for _ in range(24):
             page.keyboard.press("Shift+Tab")
             top = page.evaluate("document.activeElement.getBoundingClientRect().top")

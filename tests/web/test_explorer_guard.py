@@ -3,8 +3,11 @@
 import json
 
 import pytest
+from fastapi.testclient import TestClient
 
-from capsnet.web import routes
+from capsnet.errors import UserError
+from capsnet.web import guard, routes
+from capsnet.web.server import create_app, serve
 
 GOOD = {"which": 0, "v": [0.0] * 16}
 
@@ -49,6 +52,27 @@ def test_only_its_own_page_may_ask(client):
     assert status(host="[") == 403
     assert status(host="localhost:8000") == 200
     assert client.post("/api/analyse", headers={"origin": "http://evil.example"}).status_code == 403
+    assert status(host="10.0.0.7:8000") == 200  # no site can point its name there
+    assert status(host="127.0.0.1.evil.example") == status(host="localhost.evil.example") == 403
+    assert status(host="localhost:8000", origin="http://localhost:3000") == 403
+
+
+def test_names_that_were_allowed(runs):
+    app = create_app(runs["plain"], names=["Caps.example.org"])
+    client = TestClient(app, base_url="https://caps.example.org")
+
+    def status(**headers):
+        return client.get("/api/info", headers=headers).status_code
+
+    assert status() == status(origin="https://caps.example.org") == 200
+    assert status(host="127.0.0.1:8000", origin="https://caps.example.org") == 200  # by a proxy
+    assert status(host="127.0.0.1:8000", origin="https://example.org") == 403
+    assert status(host="example.org") == 403
+
+
+def test_a_name_is_given_alone(runs):
+    with pytest.raises(UserError, match="no name of a host"):
+        serve(runs["plain"], names=["https://caps.example.org"])
 
 
 def test_headers_of_every_answer(client):
@@ -68,3 +92,24 @@ def test_too_much_work_is_refused(client, seven, monkeypatch):
     monkeypatch.setattr(routes, "MAX_WAITING", 0)
     answer = client.post("/api/analyse", json={"image": seven})
     assert answer.status_code == 429 and answer.json()["detail"].endswith(".")
+
+
+def test_too_many_bytes_are_refused(client, seven, monkeypatch):
+    monkeypatch.setattr(guard, "MAX_BODIES", 1000)
+    answer = client.post("/api/analyse", json={"image": seven})
+    assert answer.status_code == 429 and answer.json()["detail"].endswith(".")
+    monkeypatch.undo()
+    assert client.post("/api/analyse", json={"image": seven}).status_code == 200
+
+
+def test_a_mistake_of_ours_is_said_and_the_next_request_answered(app, seven, monkeypatch):
+    def fails(*_):
+        raise ZeroDivisionError
+
+    client = TestClient(app, base_url="http://127.0.0.1", raise_server_exceptions=False)
+    with monkeypatch.context() as patch:
+        patch.setattr(routes, "analyse", fails)
+        answer = client.post("/api/analyse", json={"image": seven})
+    assert answer.status_code == 500 and answer.json()["detail"].endswith(".")
+    assert "default-src 'none'" in answer.headers["content-security-policy"]
+    assert client.post("/api/analyse", json={"image": seven}).status_code == 200

@@ -30,7 +30,7 @@ def scribble(page, *points):
 
 
 def test_back_and_forward_go_between_the_modes(visit):
-    page = visit("sample=3")
+    page = visit("sample=3&range=0.25")
     page.wait_for_selector(".film-row")
     page.get_by_label("Dimension 2", exact=True).fill("0.2")
     tweaked = settled(page)

@@ -78,15 +78,16 @@ def test_sliders_of_overlap_and_tweak(visit, limited):
 def test_a_slider_goes_as_far_as_its_number_varies(visit, runs, serving):
     app = create_app(runs["capsnet"], runs["overlap"], runs["cnn"])
     with serving(app) as where:
-        info = TestClient(app, base_url="http://127.0.0.1").get("/api/info").json()
-        page = visit("sample=3&which=8&range=0&tweak=9,-9", where=where)
+        known = TestClient(app, base_url="http://127.0.0.1").get("/api/dimensions").json()
+        page = visit("sample=3&which=8&tweak=0,0,9,-9", where=where)
         page.wait_for_selector(".film-row")
         for e in (0, 1):
-            far = ceil(250 * info["capsnet"]["spreads"][8][e] - 1e-9) / 100
+            far = ceil(250 * known["spreads"][8][e] - 1e-6) / 100
             low, high, _ = goes(page.get_by_label(f"Dimension {e + 1}", exact=True))
             assert high == -low == pytest.approx(min(far, 1))
-        tweak = [float(x) for x in state_of(page)["tweak"].split(",")]
-        assert tweak[0] > 0 > tweak[1] and max(map(abs, tweak)) < 9
+        assert state_of(page)["tweak"] == "0,0,1,-1"  # no link goes further
+        page.get_by_label("Range of the sliders").select_option("0.25")
+        assert state_of(page)["tweak"] == "0,0,0.25,-0.25"
         page.close()
 
 

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 
 import httpx2
 import pytest
@@ -42,7 +42,7 @@ def test_serve_warns_outside_loopback(runs, monkeypatch, capsys):
             server.serve(runs["plain"], port=port)
     server.serve(runs["plain"], port=port)
     assert "Warning" not in capsys.readouterr().out
-    server.serve(runs["plain"], host="0.0.0.0", port=port)
+    server.serve(runs["plain"], host="0.0.0.0", port=port, names=["caps.example.org"])
     assert "Warning" in capsys.readouterr().out
     with pytest.raises(UserError, match="no port"):
         server.serve(runs["plain"], port=99999)
@@ -82,6 +82,20 @@ def test_who_does_not_send_a_whole_request_is_not_waited_for(app, monkeypatch):
     thread.join()
 
 
+def test_more_connections_than_a_process_can_have_are_not_taken(app, serving, monkeypatch):
+    monkeypatch.setattr(patience, "MAX_CONNECTIONS", 3)
+    with serving(app) as where, ExitStack() as open_ones:
+        port = int(where.rpartition(":")[2])
+        for _ in range(3):
+            open_ones.enter_context(socket.create_connection(("127.0.0.1", port), timeout=60))
+        one_more = open_ones.enter_context(socket.create_connection(("127.0.0.1", port), 60))
+        with suppress(ConnectionResetError):
+            assert one_more.recv(1) == b""
+        open_ones.close()
+        while not answers(port):  # the server has yet to notice that they left
+            pass
+
+
 def test_ctrl_c_ends_at_once_whatever_is_half_sent(runs):
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
@@ -107,7 +121,7 @@ def test_ctrl_c_ends_at_once_whatever_is_half_sent(runs):
 def answers(port):
     try:
         return httpx2.head(f"http://127.0.0.1:{port}/").status_code == 200
-    except httpx2.ConnectError:
+    except httpx2.TransportError:
         return False
 
 

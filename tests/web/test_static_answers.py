@@ -113,14 +113,16 @@ def test_all_that_is_asked_of_the_server_can_be_asked_of_the_browser(client):
     paths = client.get("/api/openapi.json").json()["paths"]
     table = (STATIC / "browser" / "worker.js").read_text().partition("const QUESTIONS = {")[2]
     answered = set(re.findall(r"^  (\w+):", table.partition("\n};")[0], re.M))
-    assert answered == {path.removeprefix("/api/") for path in paths} - {"info"}  # that is a file
+    files = {"info", "dimensions"}
+    assert answered == {path.removeprefix("/api/") for path in paths} - files
 
 
 def test_what_there_is(ask, server):
     assert ask("info") == server("info").json()
     for path in ("samples?page=0", "samples?page=3", "samples?page=1234", "digits?page=2"):
         assert ask(path) == server(path).json()
-    assert ask("mistakes?page=0") == server("mistakes?page=0").json()
+    for path in ("mistakes?page=0", "dimensions", "poses"):
+        assert ask(path) == server(path).json()
 
 
 def test_analyses(ask, server):

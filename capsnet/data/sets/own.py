@@ -132,6 +132,24 @@ def open_own(
     A split made by hand in which training knows test pictures is refused unless the layout allows
     it; in one made here groups and pictures that are alike stay together. Pictures that are not to
     be parted are all for testing, unless they are parted already.
+
+    Args:
+        path: The folder or table.
+        layout: What its classes, groups and splits are, and how pictures are read.
+        size: Side in pixels that they are brought to; by default chosen from them.
+        channels: 1 or 3; by default 1 if all are grey.
+        holdout: Pictures for validation, about; None: a sixth.
+        seed: Of the split.
+        fold: The number of the fold that is tested, counted from 1, and of how many.
+        progress: Called while files are read.
+        parted: Whether they are parted at all.
+
+    Returns:
+        An `Own`: the pictures, and the split of each.
+
+    Example:
+        >>> sorted(set(open_own(Path("pictures")).splits))
+        ['test', 'train', 'validation']
     """
     layout = layout or Layout()
     if size is not None and not 1 <= size <= MAX_SIZE:
@@ -162,7 +180,22 @@ def load_folder(
     channels: int | None = None,
     seed: int = 0,
 ) -> Split:
-    """Return the "train" or "test" split [M, channels, size, size] of an image folder."""
+    """Return the "train" or "test" split [M, channels, size, size] of an image folder.
+
+    Args:
+        root: The folder; a folder in it for each class.
+        split: "train" or "test".
+        size: Side in pixels that pictures are brought to; by default chosen from them.
+        channels: 1 or 3; by default 1 if all are grey.
+        seed: Of the split, unless the folder has one.
+
+    Returns:
+        A `Split`, whose files are the pictures'.
+
+    Example:
+        >>> load_folder("pictures", "train", size=28).task.names
+        ('cat', 'dog')
+    """
     return open_own(Path(root), None, size, channels, holdout=0, seed=seed).split(split)
 
 

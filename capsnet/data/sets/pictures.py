@@ -23,8 +23,21 @@ def read_image(
 ) -> Tensor:
     """Return a picture file as uint8 [channels, size, size], 1 channel grey or 3 colour.
 
-    The longer side is scaled to `size`, black is added around. `invert` is for dark ink on white
-    paper, where transparent parts are paper; `centre` crops and places the ink as MNIST does.
+    The longer side is scaled to `size`, black is added around.
+
+    Args:
+        path: The file.
+        size: Side of the result.
+        channels: 1 or 3.
+        invert: For dark ink on white paper, where transparent parts are paper.
+        centre: Crop and place the ink as MNIST does.
+
+    Returns:
+        uint8 [channels, size, size].
+
+    Example:
+        >>> read_image("seven.jpg", size=28, channels=1, invert=True).shape
+        torch.Size([1, 28, 28])
     """
     if channels not in (1, 3):
         raise UserError(f"Pictures have 1 or 3 channels, not {channels}; ask for one of these.")

@@ -66,7 +66,17 @@ def locate(
     folder: str | Path | None = None,
     online: bool = True,
 ) -> dict[str, Located]:
-    """Find and verify the named files (all by default), fetching what is missing if `online`."""
+    """Find and verify the files of a source, fetching what is missing.
+
+    Args:
+        source: Where files may come from, and their digests.
+        names: Of the files; by default all.
+        folder: Where to look first.
+        online: Whether what is missing may be fetched.
+
+    Returns:
+        For each name its `Located`: the path, and the place it was found in.
+    """
     if folder is not None and not Path(folder).is_dir():
         raise UserError(f"There is no folder {folder}; give the one that holds the files.")
     names = list(source.raw_md5 if names is None else names)

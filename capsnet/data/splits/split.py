@@ -20,12 +20,21 @@ CHUNK = 4096
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Images [M, C, H, W], and labels [M, …] of a task; names alone are those of OneLabel.
+    """Images [M, C, H, W], and labels [M, …] of a task.
 
-    Images are bytes, or int16 of 15 bits where 8 would lose levels; `white` is the largest value.
-    They are a tensor, or `Mapped` where they stay on the disk: images[index] is a tensor of both.
-    files and groups, where the images are the user's pictures: the file of each, and of whom it is.
-    factors, where the images were made by a rule: what each shows, as numbers.
+    Args:
+        images: uint8, or int16 of 15 bits where 8 would lose levels; `white` is the largest value.
+            A tensor, or `Mapped` where they stay on the disk: images[index] is a tensor of both.
+        labels: As the task has them.
+        task: What is asked; names alone are those of `OneLabel`.
+        files: Where the images are the user's pictures, the file of each.
+        groups: Of whom or what each of these is.
+        factors: Where the images were made by a rule, what each shows, as numbers.
+
+    Example:
+        >>> images = torch.zeros(4, 1, 28, 28, dtype=torch.uint8)
+        >>> Split(images, torch.tensor([0, 1, 0, 1]), ("cat", "dog")).label_counts()
+        (2, 2)
     """
 
     images: Tensor | Mapped
@@ -120,6 +129,19 @@ def stratified(labels: Tensor, num_chosen: int, seed: int) -> tuple[Tensor, Tens
     """Part indices of strata [M] into (rest [M-K], chosen [K]), seeded, their shares kept.
 
     Every class is shuffled and spread evenly over [0, 1); the K smallest places are chosen.
+
+    Args:
+        labels: The class of each image, int64 [M].
+        num_chosen: K.
+        seed: Of the choice.
+
+    Returns:
+        Indices of the rest [M-K] and of the chosen [K], each in order.
+
+    Example:
+        >>> rest, chosen = stratified(torch.tensor([0, 0, 0, 1, 1, 1]), 2, seed=0)
+        >>> len(rest), len(chosen)
+        (4, 2)
     """
     if not 0 <= num_chosen <= len(labels):
         raise UserError(

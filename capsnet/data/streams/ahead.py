@@ -19,7 +19,20 @@ from capsnet.data.streams.stream import Stream
 
 
 def cut(num_rows: int, size: int, first: int = 0) -> list[slice]:
-    """Return the parts of a plan's rows, each of `size` but for the last, from row `first` on."""
+    """Return the parts of a plan's rows.
+
+    Args:
+        num_rows: Of the plan.
+        size: Of each part, but for the last.
+        first: The row to start from.
+
+    Returns:
+        A slice for each part.
+
+    Example:
+        >>> cut(10, 4)
+        [slice(0, 4, None), slice(4, 8, None), slice(8, 10, None)]
+    """
     return [slice(k, min(k + size, num_rows)) for k in range(first, num_rows, size)]
 
 
@@ -32,6 +45,15 @@ def ahead(stream: Stream, plan: Plan, parts: Sequence[slice]) -> Generator[Plan,
         stream: What the plan is of.
         plan: Choices of any number of rows.
         parts: Which rows to take, one after the other.
+
+    Returns:
+        What yields a plan for `stream.batch` for each part.
+
+    Example:
+        >>> digits = open_data("digits", "test")
+        >>> parts = ahead(digits, digits.plan(None), cut(digits.num_samples, 400))
+        >>> [len(digits.batch(part).images) for part in parts]
+        [400, 400, 200]
     """
     images = stream.split.images
     if not isinstance(images, Mapped) or not parts:

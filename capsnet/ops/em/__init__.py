@@ -70,7 +70,17 @@ def em_routing_trace(
 ) -> RoutingTrace:
     """Return what `em_routing` computes on its way, to look inside; each place is a sample.
 
-    Args and shapes as there: the trace has N * P samples, b are the logits and s = v the means.
+    Args:
+        u_hat: votes [N, P, I, J, E].
+        a: activations of the children [N, P, I].
+        beta_u: [J].
+        beta_a: [J].
+        num_iters: iterations, at least 1.
+        lam: the inverse temperature.
+        share: how the parents of a child share it.
+
+    Returns:
+        A `RoutingTrace` of N * P samples; b are the logits and s = v the means.
 
     Example:
         >>> votes, a = torch.randn(2, 1, 50, 10, 16), torch.rand(2, 1, 50)

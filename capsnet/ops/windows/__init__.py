@@ -22,7 +22,13 @@ Share = Callable[[Tensor], Tensor]  # logits [N, P, I, J] -> couplings c of the 
 
 
 def over_parents(logits: Tensor) -> Tensor:
-    """Return c = softmax over the parents j of logits [N, P, I, J]: of the same place.
+    """Return c = softmax over the parents j of the same place.
+
+    Args:
+        logits: [N, P, I, J].
+
+    Returns:
+        c [N, P, I, J], which sums to 1 over j.
 
     Example:
         >>> over_parents(torch.zeros(1, 1, 2, 4))[0, 0, 0]

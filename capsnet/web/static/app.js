@@ -6,15 +6,19 @@ import { get } from "./api.js";
 import { startArticle } from "./article.js";
 import { startColumns } from "./columns.js";
 import { byId, h, number, say, sayError, startTips } from "./dom.js";
-import { isTaken, startInput, takeLinked } from "./input.js";
+import { isTaken, putBack, startInput, takeLinked } from "./input.js";
 import { recall, remember } from "./memory.js";
+import { showLesson, startLesson } from "./lesson.js";
 import * as morph from "./morph.js";
 import * as overlap from "./overlap.js";
+import { showSlide, startPresent } from "./present.js";
+import { startPreview } from "./preview.js";
 import * as route from "./route.js";
 import { scene } from "./scene.js";
 import { link, linkHoldsAll, push, set, startState, state, usually } from "./state.js";
 import { startTour } from "./tour.js";
 import * as tweak from "./tweak.js";
+import { startUndo } from "./undo.js";
 import * as warp from "./warp.js";
 
 /** @type {Record<string, Mode>} */
@@ -51,6 +55,8 @@ async function show() {
   byId("panel").setAttribute("aria-labelledby", `tab-${mode}`);
   byId("lead").textContent = MODES[mode].lead(scene.info.capsnet);
   document.title = `${MODES[mode].title} – Capsule explorer`;
+  showLesson();
+  showSlide();
   const { signal } = leave;
   if (!isTaken()) await takeLinked();
   else if (!scene.plain || scene.next || scene.card !== scene.main) await scene.again();
@@ -175,12 +181,20 @@ async function main() {
   scene.addEventListener("analysis", describeModel);
   startColumns();
   startInput();
+  startPreview();
   startArticle(choose);
+  startLesson();
+  startPresent();
+  startUndo(async (pad) => {
+    await putBack(pad);
+    if (MODES[state.mode].follows) scene.emit("choice");
+    else await show();
+  });
   addEventListener("popstate", show);
   await show();
-  startTour((mode) => {
-    set({ mode, capsule: -1 }); // no way back is needed: the tour goes back itself
-    show();
+  startTour((patch) => {
+    set(patch); // no way back is needed: the tour goes back itself
+    return show();
   });
   document.body.dataset.ready = "yes";
 }

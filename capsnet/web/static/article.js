@@ -39,14 +39,13 @@ export function startArticle(choose) {
   const all = (selector) => article.querySelectorAll(selector);
   const near = /** @type {Set<Element>} */ (new Set());
   const stale = new Set(all("figure"));
+  for (const figure of all("figure")) figure.append(h("div", { class: "live" }), h("figcaption"));
 
   function draw() {
     if (!scene.analysis) return;
     for (const element of [...stale].filter((figure) => near.has(figure))) {
       stale.delete(element);
-      const [live, caption] = /** @type {NodeListOf<HTMLElement>} */ (
-        element.querySelectorAll(".live, figcaption")
-      );
+      const [live, caption] = /** @type {HTMLCollectionOf<HTMLElement>} */ (element.children);
       FIGURES[element.dataset.figure ?? ""]({ live, caption });
     }
   }
@@ -129,18 +128,22 @@ function framed(bytes, label) {
 }
 
 /** @param {Figure} figure */
-function drawLengths({ live }) {
+function drawLengths({ live, caption }) {
   const { image, lengths } = scene.analysis;
   live.replaceChildren(framed(image, "The picture above"), bars(lengths));
+  caption.textContent =
+    "The lengths for the picture above. They need not add up to 1: two things can be there at once, or none. Choose another picture, or draw one, and they follow.";
 }
 
 /** @param {Figure} figure */
-function drawPooling({ live }) {
+function drawPooling({ live, caption }) {
   const { image } = scene.analysis;
   live.replaceChildren(
     framed(image, "The picture above"),
     framed(quartered(image), "Its four quarters, each in another place"),
   );
+  caption.textContent =
+    "The picture above, and its four quarters in other places. A detector that looks inside a quarter and keeps only its strongest answer says the same of both.";
 }
 
 /** The quarters of a picture, moved by half of its sides. @param {Uint8Array} image */

@@ -1,5 +1,6 @@
 // The column of class capsules: one bar for each length, and the vector of the chosen one.
 
+import { spoken } from "./dimensions.js";
 import { byId, h, innerNumber, svg } from "./dom.js";
 import { scene } from "./scene.js";
 
@@ -25,7 +26,7 @@ export function buildClasses() {
         h("span", { class: "class-name" }, name),
         h(
           "span",
-          { class: "bars" },
+          { class: "bars", "data-tip": lengthTip(name) },
           h("span", { class: "bar" }, h("span", { class: "fill" })),
           h("span", { class: "bar cnn", hidden: true }, h("span", { class: "fill" })),
         ),
@@ -91,7 +92,8 @@ function drawVector() {
       y: x > 0 ? 1 - x / high : 1,
       height: Math.max(0.02, Math.abs(x) / high),
       class: x > 0 ? "up" : "down",
-      "data-tip": `Dimension ${e + 1} of capsule ${name}: ${x.toFixed(3)}`,
+      "data-dim": e,
+      "data-tip": `Capsule ${name}, ${spoken(scene.which, e)}: ${x.toFixed(3)}`,
     }),
   );
   const label = `The ${v.length} numbers of capsule ${name} ${scene.when}`.trim();

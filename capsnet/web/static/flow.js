@@ -10,9 +10,8 @@ const DURATION = 350; // milliseconds from one iteration to the next
 const LEFT = 4; // where the ribbons begin; the blocks of the types are left of it
 const CAP = 3; // width of the ends of the ribbons
 const OF_ROW = 0.8; // of the height of a row that the most that is sent to a class fills
-const LETTER = 3.4; // units that a letter is wide
+const LETTER = 0.62; // how wide a letter is, over its height
 const MOST_LETTERS = 12;
-const MOST_NAMES = 20;
 
 /**
  * Where the ribbons end: x, the middle of each class, how high what is sent is there for each unit
@@ -100,9 +99,16 @@ function besideRows() {
 /** The ends within the column: the names of the classes are right of them. @returns {Ends} */
 function besideNames() {
   const { classes } = scene.card;
-  const named = classes.length <= MOST_NAMES;
-  const letters = Math.max(3, ...classes.map((name) => short(name).length));
-  return { x: named ? 95 - LETTER * letters : 97, middles: null, unit: 0, named };
+  const named = classes.length * letterHeight() <= 100; // there is room for all
+  const letters = Math.max(2, ...classes.map((name) => short(name).length));
+  const x = named ? 93 - LETTER * letterHeight() * letters : 97;
+  return { x, middles: null, unit: 0, named };
+}
+
+/** How high letters are in the units of the drawing: as high as all text of the page. */
+function letterHeight() {
+  const rem = parseFloat(getComputedStyle(document.documentElement).fontSize);
+  return (100 * rem) / (byId("flow").getBoundingClientRect().width || 100 * rem);
 }
 
 /** The name of a class as it is written beside its ribbons. @param {string} name */
@@ -214,7 +220,14 @@ const labels = (middles) =>
   scene.card.classes.map((name, j) =>
     svg(
       "text",
-      { x: ends.x + 5, y: middles[j], class: colour(j), "data-which": j, "data-tip": name },
+      {
+        x: ends.x + 5,
+        y: middles[j],
+        class: colour(j),
+        "font-size": letterHeight(),
+        "data-which": j,
+        "data-tip": name,
+      },
       short(name),
     ),
   );

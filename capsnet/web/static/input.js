@@ -1,22 +1,20 @@
 // The input column: pick a test image, draw one with mouse or finger, or drop a picture file.
 
-/** @import { Kind, Sample, Source } from "./types.js" */
+/** @import { Kind, Pad, Sample, Source } from "./types.js" */
 
 import { latest, readPicture, toBytes } from "./api.js";
 import { byId, h, say } from "./dom.js";
 import { paint, penOf } from "./draw.js";
 import { mistakesList } from "./mistakes.js";
+import { beginStroke, canvas as pad, emptyPad, padOf, putPad, showPad, stroke } from "./pad.js";
 import { samplesOf } from "./samples.js";
 import { scene } from "./scene.js";
 import { linkHoldsAll, packImage, state, unpackImage } from "./state.js";
+import { beginStep } from "./undo.js";
 
-const PAD = 280; // side of the canvas that is drawn on, in its own pixels
-const PEN = 22;
 const MAX_FILE = 30; // MB
 const MOST_SHOWN = 20; // test images at once
 
-const pad = document.createElement("canvas"); // what was drawn; no width while nothing is
-pad.width = 0;
 let drawing = false;
 let ink = "#ffffff"; // what strokes are drawn in; another one for networks that see colours
 // The last picture that is too large for the address.
@@ -30,7 +28,7 @@ let choices = 0; // how often another picture was chosen: strokes and files from
 export function startInput() {
   const canvas = byId("input");
   canvas.addEventListener("pointerdown", startStroke);
-  canvas.addEventListener("pointermove", stroke);
+  canvas.addEventListener("pointermove", goOn);
   for (const name of ["pointerup", "pointercancel"])
     canvas.addEventListener(name, () => (drawing = false));
   addEventListener("dragover", keepPage);
@@ -207,7 +205,7 @@ export function sampleButton(sample, kind, onTake) {
 
 /** Forget the strokes; the canvas shows what the network is given. */
 export function endDrawing() {
-  pad.width = 0;
+  emptyPad();
   byId("seen").hidden = true;
   const canDraw = byId("input").classList.contains("drawable");
   byId("sub-input").textContent = `pick one below, ${canDraw ? "or draw here" : "then bend it"}`;
@@ -226,12 +224,12 @@ function takeSample(sample) {
  * @param {Uint8Array} image
  * @param {Partial<Source>} patch
  */
-async function take(image, patch) {
+async function take(image, patch, kept = false) {
   const shelf = document.querySelector("#input-tools .shelf");
   /** @param {Partial<Source>} choice */
   const number = (choice) => (choice.image ? -1 : (choice.sample ?? -1));
   if (shelf) press(shelf, number(patch));
-  await scene.take(image, patch);
+  await scene.take(image, patch, kept);
   if (scene.image === image || scene.next) return;
   if (!pad.width) paint(byId("input"), scene.analysis.image, scene.card.image_shape);
   if (shelf) press(shelf, number(state));
@@ -241,91 +239,84 @@ function clear() {
   choices += 1;
   opened = null;
   endDrawing();
-  takeOwn(new Uint8Array(scene.image.length));
+  takeOwn(new Uint8Array(scene.image.length), false);
 }
 
 /**
  * Take a picture of the visitor's own as a link gives it back: in 16 grey levels if it fits.
  * @param {Uint8Array} image
+ * @param {boolean} kept
  */
-async function takeOwn(image) {
+async function takeOwn(image, kept) {
   const packed = packImage(image);
-  const kept = unpackImage(packed, image.length);
-  if (!kept) large = image;
-  await take(kept ?? image, { image: packed });
+  const unpacked = unpackImage(packed, image.length);
+  if (!unpacked) large = image;
+  await take(unpacked ?? image, { image: packed }, kept);
 }
 
 /** @param {PointerEvent} event */
 function startStroke(event) {
   const canvas = byId("input");
   if (event.button || !canvas.classList.contains("drawable")) return;
-  if (!pad.width) startPad();
+  beginStep();
   opened = null;
   canvas.setPointerCapture(event.pointerId);
   event.preventDefault();
   drawing = true;
-  const pen = penOf(pad);
-  pen.strokeStyle = ink;
-  pen.beginPath();
-  pen.moveTo(...padPoint(event));
-  stroke(event);
+  beginStroke(event, ownPicture(), ink);
+  goOn(event);
 }
 
-/**
- * Begin a drawing: on the visitor's own picture where there is one, else on an empty pad. What was
- * chosen counts from the start, though the network has not answered yet.
- */
-function startPad() {
-  pad.width = pad.height = PAD;
-  const pen = penOf(pad);
+/** The visitor's own picture: what was chosen counts though the network has not answered yet. */
+function ownPicture() {
   const { image, patch } = scene.next ?? { image: scene.image, patch: state };
-  if (patch.image ?? state.image) {
-    const own = document.createElement("canvas");
-    paint(own, image, scene.info.capsnet.image_shape);
-    pen.drawImage(own, 0, 0, PAD, PAD);
-  } else pen.fillRect(0, 0, PAD, PAD);
-  Object.assign(pen, { lineWidth: PEN, lineCap: "round", lineJoin: "round" });
+  const { image_shape: shape } = scene.info.capsnet;
+  return (patch.image ?? state.image) ? { bytes: image, shape } : null;
 }
 
 /** @param {PointerEvent} event */
-function stroke(event) {
+function goOn(event) {
   if (!drawing) return;
-  const pen = penOf(pad);
-  const [x, y] = padPoint(event);
-  pen.lineTo(x + 0.1, y); // a touch without a move leaves a dot
-  pen.stroke();
+  stroke(event);
+  sendPad(false);
+}
+
+/** Look at what is on the pad; `kept` says that the choices belong to it. @param {boolean} kept */
+function sendPad(kept) {
   showPad();
-  send(pad, scene.info.capsnet.reads_digits ? "centre" : "", choices);
+  return send(pad, scene.info.capsnet.reads_digits ? "centre" : "", choices, kept);
 }
 
-/** @type {(event: PointerEvent) => [x: number, y: number]} */
-function padPoint(event) {
-  const box = byId("input").getBoundingClientRect();
-  return [
-    ((event.clientX - box.left) / box.width) * PAD,
-    ((event.clientY - box.top) / box.height) * PAD,
-  ];
-}
-
-/** Show the strokes as they were made; the network gets them at its own size. */
-function showPad() {
-  const canvas = byId("input");
-  canvas.width = canvas.height = PAD;
-  penOf(canvas).drawImage(pad, 0, 0);
+/**
+ * Bring picture, strokes and marks to what is chosen, after undo or redo.
+ * @param {Pad | null} before what was on the pad
+ */
+export async function putBack(before) {
+  choices += 1;
+  opened = null;
+  scene.next = null;
+  if (before && (before !== padOf() || !isTaken())) {
+    putPad(before);
+    await sendPad(true);
+  } else if (!before) endDrawing();
+  if (!isTaken()) await takeLinked();
+  else if (!before) paint(byId("input"), scene.analysis.image, scene.card.image_shape);
+  const shelf = document.querySelector("#input-tools .shelf");
+  if (shelf) press(shelf, state.image ? -1 : state.sample);
 }
 
 /**
  * Bring a canvas to the model's size and look at it.
- * @type {(canvas: HTMLCanvasElement, how: "" | "as_is" | "centre", choice: number) => Promise<void>}
+ * @type {(canvas: HTMLCanvasElement, how: "" | "as_is" | "centre", choice: number, kept: boolean) => Promise<void>}
  */
-const send = latest(async (canvas, how, choice) => {
+const send = latest(async (canvas, how, choice, kept) => {
   if (choice !== choices || !canvas.width) return; // the pad is emptied when a drawing ends
   /** @type {Blob | null} */
   const png = await new Promise((done) => canvas.toBlob(done, "image/png"));
   if (!png) throw new Error("The browser could not make a picture of this.");
   const image = await readPicture(png, how);
   if (choice !== choices || !takesPictures()) return;
-  await takeOwn(image);
+  await takeOwn(image, kept);
   if (!pad.width || !scene.plain) return;
   showPad();
   paint(byId("seen"), scene.image, scene.info.capsnet.image_shape);
@@ -355,5 +346,5 @@ async function open(file) {
   canvas.height = Math.max(1, Math.round(bitmap.height * scale));
   penOf(canvas).drawImage(bitmap, 0, 0, canvas.width, canvas.height);
   bitmap.close();
-  send(canvas, asItIs ? "as_is" : "", choice);
+  send(canvas, asItIs ? "as_is" : "", choice, false);
 }

@@ -59,7 +59,7 @@ export function enter(panel, signal) {
       { class: "panel-head" },
       h("h2", {}, "From the input to another picture"),
       play,
-      saver("PNG", () => savePng([[strip]], "morph")),
+      saver("PNG", () => savePng(sheet(), "morph")),
       saver("GIF", saveGif),
     ),
     h("div", { class: "watch" }, miniature("input"), miniature("reconstruction"), way),
@@ -80,6 +80,16 @@ export function enter(panel, signal) {
       ),
     ),
   );
+
+  /** The strip as a file shows it. */
+  function sheet() {
+    const end = scene.card.classes[target?.which ?? 0];
+    return {
+      title: `From capsule “${scene.card.classes[scene.which]}” to capsule “${end}”`,
+      axis: ["0 %", "of the way between the two vectors", "100 %"],
+      rows: [{ pictures: [strip] }],
+    };
+  }
 
   /** @type {(kind: string, work: () => void) => HTMLButtonElement} */
   function saver(kind, work) {

@@ -8,7 +8,7 @@ import { byId, h, minus, number } from "./dom.js";
 import { FIRST, miniature, paintColours, refreshMiniatures, SECOND } from "./draw.js";
 import { savePng } from "./export.js";
 import { endDrawing, press, sampleButton } from "./input.js";
-import { drawingPad } from "./pad.js";
+import { drawingPad } from "./sketch.js";
 import { dragDigits, drawnDigit, orderOf, packDrawn, placed } from "./pair.js";
 import { samplesOf } from "./samples.js";
 import { scene } from "./scene.js";
@@ -81,7 +81,7 @@ async function build(panel, signal) {
         "button",
         {
           type: "button",
-          onclick: () => savePng([[byId("input"), byId("reconstruction"), ...extra]], "overlap"),
+          onclick: () => savePng(sheet(), "overlap"),
         },
         "Save PNG",
       ),
@@ -97,6 +97,20 @@ async function build(panel, signal) {
         ),
     h("div", { class: "overlap" }, chooser(0), chooser(1), verdict),
   );
+
+  /** The pictures as a file shows them, each with a word under it. */
+  function sheet() {
+    const found = scene.rivals.map((j) => card.classes[j]);
+    return {
+      title: `Two digits over each other: the capsules say ${found.join(" and ")}`,
+      rows: [
+        {
+          pictures: [byId("input"), byId("reconstruction"), ...extra],
+          under: ["input", "both drawn", ...found.map((name) => `capsule “${name}”`)],
+        },
+      ],
+    };
+  }
 
   /** @param {number} k */
   function chooser(k) {

@@ -1,111 +1,94 @@
-// A pad for one small grey picture: it shows one, and what is drawn on it with mouse or finger.
+// The pad: strokes of the visitor's pen, over a picture or on black, as a list that can be undone.
 
-/** @import { Shape } from "./types.js" */
+/** @import { Pad, Shape } from "./types.js" */
 
-import { h } from "./dom.js";
+import { byId } from "./dom.js";
 import { paint, penOf } from "./draw.js";
 
-const BLOCK = 10; // pixels of the pad for each pixel of the picture, to a side
-const PEN = 2.4; // pixels of the picture that a stroke is wide
+const SIDE = 280; // of the canvas that is drawn on, in its own pixels
+const PEN = 22;
 
-/**
- * A pad; `onDraw` is told the picture after each stroke, as bytes [H, W].
- * @param {string} label
- * @param {Shape} shape
- * @param {(bytes: Uint8Array) => void} onDraw
- */
-export function drawingPad(label, [, H, W], onDraw) {
-  const canvas = h("canvas", { class: "pad", role: "img", "aria-label": label, "data-tip": label });
-  const pen = penOf(canvas);
-  let own = false; // whether strokes add to what is shown, or begin anew
-  let drawing = false;
-  let box = canvas.getBoundingClientRect(); // where the pad was when the stroke began
+export const canvas = document.createElement("canvas"); // no width while nothing is drawn
+canvas.width = 0;
+let pad = /** @type {Pad | null} */ (null);
 
-  /** @type {(event: PointerEvent) => [x: number, y: number]} */
-  const at = (event) => {
-    return [
-      ((event.clientX - box.left) / box.width) * canvas.width,
-      ((event.clientY - box.top) / box.height) * canvas.height,
-    ];
-  };
-  /** @param {PointerEvent} event */
-  const stroke = (event) => {
-    if (!drawing) return;
-    const [x, y] = at(event);
-    pen.lineTo(x + 0.1, y); // a touch without a move leaves a dot
-    pen.stroke();
-    onDraw(centred(shrunk(pen.getImageData(0, 0, canvas.width, canvas.height).data, H, W), H, W));
-  };
-  const clear = () => {
-    canvas.width = W * BLOCK;
-    canvas.height = H * BLOCK;
-    pen.fillRect(0, 0, canvas.width, canvas.height);
-  };
-  canvas.addEventListener("pointerdown", (event) => {
-    if (event.button) return;
-    event.preventDefault();
-    canvas.setPointerCapture(event.pointerId);
-    box = canvas.getBoundingClientRect();
-    if (!own) clear();
-    own = drawing = true;
-    Object.assign(pen, { lineCap: "round", lineJoin: "round", strokeStyle: "#fff" });
-    pen.lineWidth = PEN * BLOCK;
-    pen.beginPath();
-    pen.moveTo(...at(event));
-    stroke(event);
-  });
-  canvas.addEventListener("pointermove", stroke);
-  for (const name of ["pointerup", "pointercancel"])
-    canvas.addEventListener(name, () => (drawing = false));
+/** What is on the pad; another object after every stroke that is begun. */
+export const padOf = () => pad;
 
-  return {
-    canvas,
-    /** Show a picture; strokes are added to it if it is the visitor's own. @type {(bytes: Uint8Array, isOwn: boolean) => void} */
-    show(bytes, isOwn) {
-      if (isOwn && own) return; // its strokes are on the pad already
-      own = isOwn;
-      const small = h("canvas");
-      paint(small, bytes, [1, H, W]);
-      clear();
-      pen.drawImage(small, 0, 0, canvas.width, canvas.height);
-    },
-    /** Begin anew. */
-    clear() {
-      own = true;
-      clear();
-    },
-  };
+/** Forget the strokes. */
+export function emptyPad() {
+  pad = null;
+  canvas.width = 0;
 }
 
-/**
- * The mean of each block of the pad.
- * @type {(data: Uint8ClampedArray, H: number, W: number) => Uint8Array}
- */
-function shrunk(data, H, W) {
-  const sums = new Float64Array(H * W);
-  for (let y = 0; y < H * BLOCK; y++) {
-    for (let x = 0; x < W * BLOCK; x++) {
-      sums[Math.floor(y / BLOCK) * W + Math.floor(x / BLOCK)] += data[4 * (y * W * BLOCK + x)];
-    }
+/** Put on the pad what was there before. @param {Pad} before */
+export function putPad(before) {
+  pad = before;
+  clear(before);
+  for (const { colour, points } of before.strokes) {
+    begin(points[0], colour);
+    points.forEach(draw);
   }
-  return Uint8Array.from(sums, (sum) => sum / BLOCK ** 2);
 }
 
 /**
- * The picture with its centre of mass in the middle, as the digits of MNIST have it.
- * @type {(bytes: Uint8Array, H: number, W: number) => Uint8Array}
+ * Begin a stroke; the first one on the visitor's own picture where there is one, else on black.
+ * @param {PointerEvent} event
+ * @param {{ bytes: Uint8Array, shape: Shape } | null} under
+ * @param {string} colour
  */
-export function centred(bytes, H, W) {
-  let [mass, across, down] = [0, 0, 0];
-  bytes.forEach((light, p) => {
-    mass += light;
-    across += light * (p % W);
-    down += light * Math.floor(p / W);
-  });
-  if (!mass) return bytes;
-  const [right, below] = [Math.round(W / 2 - across / mass), Math.round(H / 2 - down / mass)];
-  return bytes.map((_, p) => {
-    const [x, y] = [(p % W) - right, Math.floor(p / W) - below];
-    return x >= 0 && x < W && y >= 0 && y < H ? bytes[y * W + x] : 0;
-  });
+export function beginStroke(event, under, colour) {
+  if (!pad) clear((pad = { under, strokes: [] }));
+  pad = { under: pad.under, strokes: [...pad.strokes, { colour, points: [] }] };
+  begin(pointOf(event), colour);
+}
+
+/** @param {PointerEvent} event */
+export function stroke(event) {
+  const point = pointOf(event);
+  pad?.strokes.at(-1)?.points.push(point);
+  draw(point);
+}
+
+/** Show the strokes as they were made; the network gets them at its own size. */
+export function showPad() {
+  const shown = byId("input");
+  shown.width = shown.height = SIDE;
+  penOf(shown).drawImage(canvas, 0, 0);
+}
+
+/** @param {Pad} before */
+function clear({ under }) {
+  canvas.width = canvas.height = SIDE;
+  const pen = penOf(canvas);
+  if (under) {
+    const picture = document.createElement("canvas");
+    paint(picture, under.bytes, under.shape);
+    pen.drawImage(picture, 0, 0, SIDE, SIDE);
+  } else pen.fillRect(0, 0, SIDE, SIDE);
+  Object.assign(pen, { lineWidth: PEN, lineCap: "round", lineJoin: "round" });
+}
+
+/** @param {[number, number]} point @param {string} colour */
+function begin([x, y], colour) {
+  const pen = penOf(canvas);
+  pen.strokeStyle = colour;
+  pen.beginPath();
+  pen.moveTo(x, y);
+}
+
+/** @param {[number, number]} point */
+function draw([x, y]) {
+  const pen = penOf(canvas);
+  pen.lineTo(x + 0.1, y); // a touch without a move leaves a dot
+  pen.stroke();
+}
+
+/** @type {(event: PointerEvent) => [x: number, y: number]} */
+function pointOf(event) {
+  const box = byId("input").getBoundingClientRect();
+  return [
+    ((event.clientX - box.left) / box.width) * SIDE,
+    ((event.clientY - box.top) / box.height) * SIDE,
+  ];
 }

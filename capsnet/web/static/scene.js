@@ -85,17 +85,19 @@ class Scene extends EventTarget {
     return ["tweak", "morph"].includes(state.mode) ? state.tweak : [];
   }
 
+  /** The vector of a class capsule in the iteration looked at. @param {number} j */
+  vectorOf(j) {
+    const { trace, v } = this.analysis;
+    const E = this.card.class_dim;
+    return trace ? [...trace.v[this.step].subarray(j * E, (j + 1) * E)] : v[j];
+  }
+
   /** The vector of the chosen class capsule, tweaked. */
   get pose() {
     const most = this.info.limits.max_pose;
     /** @param {number} x */
     const clamp = (x) => Math.min(most, Math.max(-most, x));
-    const { trace, v } = this.analysis;
-    const E = this.card.class_dim;
-    const pose = trace
-      ? [...trace.v[this.step].subarray(this.which * E, (this.which + 1) * E)]
-      : v[this.which];
-    return pose.map((x, e) => clamp(x + (this.tweak[e] ?? 0)));
+    return this.vectorOf(this.which).map((x, e) => clamp(x + (this.tweak[e] ?? 0)));
   }
 
   /** The lengths of the class capsules in the iteration looked at; the chosen one as it is tweaked. */

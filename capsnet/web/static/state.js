@@ -5,6 +5,18 @@
 const PAUSE = 150; // milliseconds between two changes of the address
 const MAX_PACKED = 4096;
 const TOO_LARGE = "-"; // instead of a packed picture
+export const MAX_CAPTION = 200;
+/** What a lesson can hide; teach.css says which elements these are. */
+export const HIDABLE = ["modes", "pictures", "network", "knobs", "article"];
+/** The parts that are presented one after the other. */
+export const SLIDES = [
+  "column-input",
+  "column-primary",
+  "column-routing",
+  "column-classes",
+  "column-reconstruction",
+  "panel",
+];
 
 /** What is chosen before anything is. @type {(limits: Limits, mode: string) => State} */
 const usualState = (limits, mode) => ({
@@ -12,7 +24,7 @@ const usualState = (limits, mode) => ({
   sample: 7, // number of the test image
   image: "", // a picture of one's own instead, see packImage
   which: -1, // the chosen class; -1 is the longest capsule
-  range: limits.tweaks[0].high,
+  range: 0, // how far the sliders of Tweak go; 0: as far as each number varies
   tweak: [], // what was added to each dimension
   step: 0, // routing iteration shown; 0 is the last
   iters: 0, // how often Route routes; 0 is as often as in training
@@ -26,6 +38,10 @@ const usualState = (limits, mode) => ({
   sweep: /** @type {Bend} */ (Object.keys(limits.bends)[0]),
   to: 2, // number of the test image that a morph ends at
   along: 0.5,
+  present: 0, // the column that is presented, from 1; 0 is the whole page
+  caption: "", // of a lesson, shown above the page
+  hide: "", // words of HIDABLE: what a lesson leaves out
+  names: "", // of dimensions, see dimensions.js
 });
 
 /** @typedef {(x: number) => number} Rule */
@@ -44,6 +60,15 @@ const oneOf = (values) => (x) => (values.includes(x) ? x : values[0]);
 /** @type {(slider: Slider) => Rule} */
 const onSlider = (slider) => (x) => bound(slider, x);
 
+/** One line of text without anything that is not seen. @param {string} text */
+const line = (text) =>
+  text
+    .replace(/[\p{C}\p{Z}]+/gu, " ")
+    .trim()
+    .slice(0, MAX_CAPTION);
+/** @param {string} text */
+const hidable = (text) => HIDABLE.filter((word) => text.split(" ").includes(word)).join(" ");
+
 /** The nearest value that a slider can have. @type {(slider: Slider, x: number) => number} */
 export const bound = ({ low, high, step }, x) =>
   Number((Math.round(between(low, high)(x) / step) * step).toFixed(2));
@@ -54,11 +79,19 @@ export const bound = ({ low, high, step }, x) =>
  */
 function rulesFor({ bends, pieces, place, tweaks, max_iters: most, max_number: many }) {
   const widest = tweaks[tweaks.length - 1];
-  const words = { mode: String, image: String, own: String, sweep: oneOf(Object.keys(bends)) };
+  const words = {
+    mode: String,
+    image: String,
+    own: String,
+    sweep: oneOf(Object.keys(bends)),
+    caption: line,
+    hide: hidable,
+    names: (/** @type {string} */ text) => text.slice(0, MAX_PACKED),
+  };
   const numbers = {
     sample: whole(0, many),
     which: whole(-1, many),
-    range: oneOf([...tweaks.map((slider) => slider.high), 0]), // 0: spreads of each dimension
+    range: oneOf([0, ...tweaks.map((slider) => slider.high)]),
     tweak: between(widest.low, widest.high),
     step: whole(0, many),
     iters: whole(0, most),
@@ -70,6 +103,7 @@ function rulesFor({ bends, pieces, place, tweaks, max_iters: most, max_number: m
     warp: [...Object.values(bends).map(onSlider), oneOf(pieces), whole(0, many)],
     to: whole(0, many),
     along: between(0, 1),
+    present: whole(0, SLIDES.length),
   };
   return { words, numbers };
 }
@@ -105,6 +139,10 @@ export function startState(limits, mode) {
  */
 export const usually = (name) => usual[name];
 
+let heard = () => {};
+/** Be told of every change of what is chosen; there is one listener. @param {() => void} listener */
+export const onChange = (listener) => (heard = listener);
+
 let timer = 0; // until the address may be written again: browsers limit how often
 let changed = false; // whether something is not written yet
 /**
@@ -113,6 +151,7 @@ let changed = false; // whether something is not written yet
  */
 export function set(patch) {
   Object.assign(state, patch);
+  heard();
   changed = true;
   if (!timer) tick();
 }
@@ -132,6 +171,7 @@ export function push(patch) {
   write();
   Object.assign(state, patch);
   history.pushState(null, "", address());
+  heard();
 }
 
 function stop() {
@@ -145,19 +185,19 @@ function write() {
   history.replaceState(null, "", address());
 }
 
-function address() {
+function address(chosen = state) {
   const parts = new URLSearchParams();
   for (const [name, value] of Object.entries(usual)) {
-    const text = format(state[/** @type {keyof State} */ (name)]);
+    const text = format(chosen[/** @type {keyof State} */ (name)]);
     if (text !== format(value)) parts.set(name, text);
   }
   return `#${parts}`;
 }
 
-/** The address of exactly what is on the screen. */
-export function link() {
+/** The address of exactly what is on the screen, but for a patch. @param {Partial<State>} patch */
+export function link(patch = {}) {
   write();
-  return location.href;
+  return new URL(address({ ...state, ...patch }), location.href).href;
 }
 
 /** @type {(value: string | number | number[]) => string} */

@@ -5,17 +5,19 @@
 import { decode, latest } from "./api.js";
 import { drawReconstruction } from "./columns.js";
 import { drawClasses } from "./classes.js";
-import { h, minus, number } from "./dom.js";
+import { hasSpreads, loadDimensions, ranked } from "./dimensions.js";
+import { h, number, say } from "./dom.js";
 import { miniature, paintStrip } from "./draw.js";
 import { savePng } from "./export.js";
+import { filmRow, sliderOf, SPREADS, STEPS } from "./film.js";
 import { showInputTools } from "./input.js";
-import { recall, remember } from "./memory.js";
+import { randomPose } from "./poses.js";
 import { scene } from "./scene.js";
 import { set, state } from "./state.js";
 
-const STEPS = 11;
-const SPREADS = 2.5; // standard deviations of a dimension, over images of the class
 export const title = "Tweak";
+export const follows = true; // what it shows is up to date after every "choice"
+let chances = 0; // how often a pose was drawn at random: the seed of the next
 /** @param {NetCard} card */
 export const lead = (card) =>
   card.has_decoder
@@ -27,13 +29,15 @@ export const lead = (card) =>
  * @param {HTMLElement} panel
  * @param {AbortSignal} signal
  */
-export function enter(panel, signal) {
+export async function enter(panel, signal) {
   showInputTools(true);
   if (!scene.card.has_decoder) {
     return panel.replaceChildren(
       h("p", {}, "This model was trained without a decoder, so there is nothing to draw with."),
     );
   }
+  await loadDimensions();
+  if (signal.aborted) return;
   set({ tweak: within() });
   let rows = /** @type {ReturnType<typeof filmRow>[]} */ ([]);
   let pause = 0;
@@ -44,12 +48,12 @@ export function enter(panel, signal) {
     "select",
     { "aria-label": "Range of the sliders", onchange: () => changeRange(Number(width.value)) },
     [
+      ...(hasSpreads()
+        ? [h("option", { value: 0, selected: state.range === 0 }, `±${SPREADS} spreads`)]
+        : []),
       ...scene.info.limits.tweaks.map(({ high }) =>
         h("option", { value: high, selected: high === state.range }, `±${high}`),
       ),
-      ...(scene.card.spreads
-        ? [h("option", { value: 0, selected: state.range === 0 }, `±${SPREADS} spreads`)]
-        : []),
     ],
   );
   panel.replaceChildren(
@@ -62,28 +66,45 @@ export function enter(panel, signal) {
         "label",
         {
           "data-tip":
-            "How far a slider goes; the paper uses ±0.25. A spread is a standard deviation.",
+            "How far a slider goes; the paper uses ±0.25. A spread is a number's own standard deviation over images of the class.",
         },
         "range ",
         width,
       ),
       h("button", { type: "button", onclick: () => change([]) }, "Reset"),
-      h("button", { type: "button", onclick: randomise }, "Randomise"),
       h(
         "button",
         {
           type: "button",
-          onclick: () =>
-            savePng(
-              rows.map((row) => [row.canvas]),
-              "dimensions",
-            ),
+          "data-tip": "Another pose of this class, as those of real images vary together",
+          onclick: randomise,
+        },
+        "Randomise",
+      ),
+      h(
+        "button",
+        {
+          type: "button",
+          onclick: () => savePng(sheet(), "dimensions"),
         },
         "Save PNG",
       ),
     ),
     films,
   );
+
+  /** The films as a file shows them: each with its name, and how far they go. */
+  function sheet() {
+    const far = width.selectedOptions[0].text.replace("±", "");
+    return {
+      title: heading.textContent ?? "",
+      axis: [`−${far}`, "0", `+${far}`],
+      rows: inOrder().map(({ element, canvas }) => {
+        const name = /** @type {HTMLInputElement} */ (element.querySelector(".dim-name"));
+        return { label: name.value || name.placeholder, pictures: [canvas] };
+      }),
+    };
+  }
 
   function rebuild() {
     const { card, which } = scene;
@@ -94,13 +115,18 @@ export function enter(panel, signal) {
     );
     if (rows.length !== card.class_dim) {
       rows = Array.from({ length: card.class_dim }, (_, e) => filmRow(e, tweakOne, refreshFilms));
-      films.replaceChildren(...rows.map((row) => row.element));
     }
+    const wanted = inOrder().map((row) => row.element);
+    if (wanted.some((row, n) => films.children[n] !== row)) films.replaceChildren(...wanted);
+    width.value = String(state.range);
     rows.forEach((row) => row.show());
     // The films are many pictures: while a digit is being drawn they wait for a pause.
     clearTimeout(pause);
     pause = setTimeout(refreshFilms, 80);
   }
+
+  /** The films, that which changes most first. */
+  const inOrder = () => ranked(scene.which).map((e) => rows[e]);
 
   /** @param {number} e @param {number} value */
   function tweakOne(e, value) {
@@ -120,10 +146,15 @@ export function enter(panel, signal) {
     refreshFilms();
   }
 
-  function randomise() {
-    /** @type {(_: unknown, e: number) => number} */
-    const random = (_, e) => Number(((Math.random() * 2 - 1) * reach(e)).toFixed(2));
-    change(Array.from({ length: scene.card.class_dim }, random));
+  async function randomise() {
+    const { which, card } = scene;
+    const pose = await randomPose(which, card.class_dim, ++chances);
+    if (signal.aborted || which !== scene.which) return;
+    if (!pose) return say("No test image of this class is here, so it is not known how it varies.");
+    const v = scene.analysis.v[which];
+    if (hasSpreads()) set({ range: 0 });
+    change(pose.map((x, e) => Number((x - v[e]).toFixed(3))));
+    width.value = String(state.range);
   }
 
   /** @param {number} range */
@@ -136,7 +167,7 @@ export function enter(panel, signal) {
     if (signal.aborted) return;
     const { pose, which, card } = scene;
     const pictures = pose.flatMap((x, e) =>
-      steps(e).map((s) => [{ which, v: pose.with(e, x - (state.tweak[e] ?? 0) + s) }]),
+      rows[e].steps().map((s) => [{ which, v: pose.with(e, x - (state.tweak[e] ?? 0) + s) }]),
     );
     const perRequest = STEPS * Math.floor(scene.info.limits.max_pictures / STEPS);
     for (let start = 0; start < pictures.length; start += perRequest) {
@@ -153,90 +184,9 @@ export function enter(panel, signal) {
   rebuild();
 }
 
-/** The slider of a dimension, in the range that is chosen. @param {number} e */
-function chosen(e) {
-  const { tweaks } = scene.info.limits;
-  const spread = scene.card.spreads?.[scene.which]?.[e];
-  if (state.range === 0 && spread) {
-    const high = Math.min(tweaks[tweaks.length - 1].high, Math.ceil(SPREADS * spread * 100) / 100);
-    return { low: -high, high, step: 0.01 };
-  }
-  return tweaks.find((slider) => slider.high === state.range) ?? tweaks[0];
-}
-
-/** @param {number} e */
-const reach = (e) => chosen(e).high;
-
-const within = () => state.tweak.map((x, e) => Math.min(reach(e), Math.max(-reach(e), x)));
-
-/** @param {number} e */
-const steps = (e) =>
-  Array.from({ length: STEPS }, (_, n) => ((2 * n) / (STEPS - 1) - 1) * reach(e));
-
-/**
- * A dimension: its name, a film of pictures under a slider that frames one of them, its value.
- * @param {number} e
- * @param {(e: number, value: number) => void} onMove
- * @param {() => void} onDone
- */
-function filmRow(e, onMove, onDone) {
-  const canvas = h("canvas", { "aria-hidden": "true" });
-  const [, H, W] = scene.card.image_shape;
-  canvas.style.aspectRatio = `${STEPS * W} / ${H}`; // before it is drawn, too
-  const added = `What is added to dimension ${e + 1}`;
-  const output = h("output", { class: "number", "data-tip": added });
-  /** @type {HTMLInputElement} */
-  const name = h("input", {
-    type: "text",
-    class: "dim-name",
-    maxlength: 24,
-    placeholder: `dimension ${e + 1}`,
-    "aria-label": `Your name for dimension ${e + 1}`,
-    "data-tip": "Name what it does, e.g. “stroke thickness”; kept in this browser",
-    onchange: () => remember(nameKey(e), name.value),
+/** The tweaks as far as the sliders go. */
+const within = () =>
+  state.tweak.map((x, e) => {
+    const { low, high } = sliderOf(e);
+    return Math.min(high, Math.max(low, x));
   });
-  const slider = h("input", {
-    type: "range",
-    "aria-label": `Dimension ${e + 1}`,
-    "aria-description": added,
-  });
-  const move = () => {
-    output.textContent = signed(slider.valueAsNumber);
-    onMove(e, slider.valueAsNumber);
-  };
-  let pressedAt = /** @type {number | null} */ (null);
-  slider.addEventListener("input", move);
-  slider.addEventListener("change", onDone);
-  slider.addEventListener("pointerdown", (event) => (pressedAt = event.clientX));
-  slider.addEventListener("click", (event) => {
-    // A click without a drag takes the value of the picture under it.
-    if (pressedAt === null || Math.abs(event.clientX - pressedAt) > 3) return;
-    const box = slider.getBoundingClientRect();
-    const n = Math.floor(((event.clientX - box.left) / box.width) * STEPS);
-    slider.value = steps(e)[Math.min(STEPS - 1, Math.max(0, n))].toFixed(2);
-    move();
-    onDone();
-  });
-  return {
-    canvas,
-    element: h(
-      "div",
-      { class: "film-row" },
-      name,
-      h("div", { class: "film" }, canvas, slider),
-      output,
-    ),
-    show() {
-      const { low, high, step } = chosen(e);
-      Object.assign(slider, { min: low, max: high, step });
-      slider.value = String(state.tweak[e] ?? 0);
-      output.textContent = signed(slider.valueAsNumber);
-      name.value = recall(nameKey(e)) ?? "";
-    },
-  };
-}
-
-/** @param {number} x */
-const signed = (x) => (x > 0 ? `+${x.toFixed(2)}` : x < 0 ? minus(x, 2) : "0");
-/** @param {number} e */
-const nameKey = (e) => `capsnet:${scene.card.name}:${scene.card.data}:${scene.which}:${e}`;

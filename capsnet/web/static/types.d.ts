@@ -42,7 +42,6 @@ export interface NetCard {
   has_bias: boolean;
   has_decoder: boolean;
   reads_digits: boolean;
-  spreads: number[][] | null;
   tells_numbers: boolean;
 }
 
@@ -70,6 +69,17 @@ export interface Info {
   why_no_cnn: string;
   has_samples: boolean;
   num_mistakes: number;
+}
+
+export interface Dimensions {
+  order: number[][];
+  names: string[][];
+  spreads: number[][] | null;
+}
+
+export interface Poses {
+  mean: string;
+  ways: string;
 }
 
 export interface Sample {
@@ -135,6 +145,8 @@ export interface SweepAnswer {
 /** What each path of the API answers. */
 export interface Answers {
   info: Info;
+  dimensions: Dimensions;
+  poses: Poses;
   samples: Sample[];
   digits: Sample[];
   mistakes: MistakesPage;
@@ -210,6 +222,7 @@ export interface Net {
   task: { kind: "one_label" | "several_labels" | "pairs"; names: string[] };
   calibration: { temperature: number; thresholds: number[] } | null;
   usual_error: number | null;
+  poses: Poses | null;
   tables: Tables;
 }
 
@@ -244,6 +257,16 @@ export interface State {
   sweep: Bend;
   to: number;
   along: number;
+  present: number;
+  caption: string;
+  hide: string;
+  names: string;
+}
+
+/** What was drawn: strokes of points in a colour, over a picture or on black. */
+export interface Pad {
+  under: { bytes: Uint8Array; shape: Shape } | null;
+  strokes: { colour: string; points: [x: number, y: number][] }[];
 }
 
 /** Where a picture is from, as in the address. */
@@ -269,9 +292,13 @@ export interface VoteTrace {
   v: Float64Array[];
 }
 
-/** A mode of the page: `enter` builds its panel, which lives until the signal is aborted. */
+/**
+ * A mode of the page: `enter` builds its panel, which lives until the signal is aborted; one that
+ * `follows` shows at every "choice" what is chosen, and need not be built anew.
+ */
 export interface Mode {
   title: string;
+  follows?: boolean;
   lead(card: NetCard): string;
   enter(panel: HTMLElement, signal: AbortSignal): unknown;
 }
@@ -300,5 +327,6 @@ export interface Elements {
   seen: HTMLCanvasElement;
   primary: HTMLCanvasElement;
   reconstruction: HTMLCanvasElement;
+  "preview-canvas": HTMLCanvasElement;
   flow: SVGSVGElement;
 }

@@ -37,6 +37,7 @@ const QUESTIONS = {
   samples: (_, query) => samplesPage(site.samples, Number(query.get("page"))),
   digits: (_, query) => samplesPage(site.digits, Number(query.get("page"))),
   mistakes: async () => ({ total: 0, mistakes: [] }),
+  poses: async () => (await capsnet()).poses,
   analyse: async ({ image, net }) => analyse(await capsnet(net), unpacked(image), 1),
   votes: async ({ image, net }) => votesOf(await capsnet(net), unpacked(image)),
   overlap: async ({ image }) => analyse(await netOf(site.nets.overlap), unpacked(image), 2),
