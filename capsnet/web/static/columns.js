@@ -77,8 +77,8 @@ export function pointAt(capsule, pressed) {
 
 /** Say what a square of the map is, and light its type. @param {number} capsule */
 function tellOf(capsule) {
+  if (!(capsule in (scene.analysis?.u ?? []))) return light();
   const { analysis, card, which } = scene;
-  if (!(capsule in analysis.u)) return light();
   const [type, row, column] = placeOf(capsule);
   const says =
     state.mode === "route"
@@ -268,7 +268,7 @@ export function drawReconstruction() {
       "This model was trained without a decoder, so its capsules cannot draw. Train one with a decoder to see pictures.";
     return;
   }
-  if (scene.drawsItself) {
+  if (!analysis || scene.drawsItself) {
     painted = null;
     return;
   }

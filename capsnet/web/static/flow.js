@@ -31,6 +31,7 @@ export function startFlow() {
 
 /** Draw the flows of the iteration looked at; in Route the eye can follow how they get there. */
 export function drawFlow(moves = state.mode === "route") {
+  if (!byId("flow").getBoundingClientRect().width) return; // drawn once its column is shown
   const target = flows();
   const from = shown?.length === target.length ? shown : target;
   const start = performance.now();

@@ -208,7 +208,7 @@ export function endDrawing() {
   emptyPad();
   byId("seen").hidden = true;
   const canDraw = byId("input").classList.contains("drawable");
-  byId("sub-input").textContent = `pick one below, ${canDraw ? "or draw here" : "then bend it"}`;
+  byId("sub-input").textContent = `pick one, ${canDraw ? "or draw here" : "then bend it"}`;
 }
 
 /** @param {Sample} sample */

@@ -21,10 +21,11 @@ const isLit = (type, which) =>
 /** Show it on the ribbons and the rows of classes that are on the screen. */
 export function showLight() {
   const flow = byId("flow");
-  flow.classList.toggle("lighting", lit.type >= 0 || lit.which >= 0);
+  const lighting = lit.type >= 0 || lit.which >= 0;
+  flow.classList.toggle("lighting", lighting);
   for (const part of /** @type {Iterable<SVGElement>} */ (flow.children)) {
     const { type = -1, which = -1 } = part.dataset;
-    part.classList.toggle("lit", isLit(Number(type), Number(which)));
+    part.classList.toggle("lit", lighting && isLit(Number(type), Number(which)));
   }
   for (const [j, row] of [...byId("classes").children].entries())
     row.classList.toggle("lit", j === lit.which);
