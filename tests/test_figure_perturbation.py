@@ -21,10 +21,12 @@ def titles(figure):
 
 def test_steps_are_spreads_of_each_dimension(model):
     stream = open_data("digits", "test")
-    above, first = titles(draw_perturbation(model, stream, 0))
+    figure = draw_perturbation(model, stream, 0)
+    above, first = titles(figure)
     assert above[0] == "-2.5 σ" and above[-1] == "+2.5 σ"
     images = stream.batch({k: x[:300] for k, x in stream.plan(None).items()}).images
     which = int(model(images[:1]).answers.argmax())
+    assert f"capsule “{model.task.names[which]}”" in figure.get_suptitle()
     assert float(first.split("±")[1]) == pytest.approx(
         2.5 * float(spreads(model, images)[which, 0]), rel=0.3
     )

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from capsnet.data import Stream
-from capsnet.figures.plot import artist_of, grid, show, take, take_in_turn
+from capsnet.figures.plot import artist_of, as_text, grid, show, take, take_in_turn
 from capsnet.models import Draws, Model
 from capsnet.models.self_reading import spreads
 
@@ -53,4 +53,8 @@ def draw_perturbation(model: Model, stream: Stream, index: int = 0) -> Figure:
             show(axes[e, s], picture)
     for axis, step in zip(axes[0], (SPREADS if known else STEPS).tolist(), strict=True):
         axis.set_title(f"{step:+.1f} σ" if known else f"{step:+.2f}", fontsize=8)
+    names = model.task.names  # a slot has no name of its own
+    who = as_text(names[which]) if len(names) == len(v) else f"{which + 1}"
+    unit = "standard deviations σ" if known else "steps of 0.05"
+    figure.suptitle(f"Each number of capsule “{who}” changed alone, by {unit}", fontsize=9)
     return figure

@@ -95,7 +95,7 @@ def test_a_link_that_cannot_hold_the_picture_says_so(visit, serving, large_run, 
 
 def test_the_names_of_own_classes_are_whole(visit, serving, large_run):
     with serving(create_app(large_run)) as where:
-        page = visit("mode=route", where=where)
+        page = visit("mode=route", where=where, width=1000)  # the classes are not beside
         page.wait_for_selector(".formula")
         names = page.locator("#flow text")
         assert names.all_text_contents() == ANIMALS

@@ -3,7 +3,7 @@
 from math import hypot
 
 import pytest
-from screen import both, drag, quiet, state_of
+from screen import both, drag, drawing, quiet, settled, state_of, wait_for_change
 
 from capsnet.web.samples import digit_samples
 from capsnet.web.schema import unpack_pixels
@@ -36,6 +36,7 @@ def test_route_shows_the_bias_of_a_network_that_has_one(visit, serving):
         page.close()
 
 
+@both
 def test_a_press_takes_the_digit_with_the_nearest_ink(visit):
     """Just left of the first digit and just right of the second; the corner takes neither."""
     page = visit("mode=overlap&pair=1,11&place=-8,0,8,0")
@@ -56,6 +57,7 @@ def test_a_press_takes_the_digit_with_the_nearest_ink(visit):
     assert pull(4 + 8 + int(middles[1].max()) + 3, 18) == [-8, 3, 8, 3]
 
 
+@both
 def test_overlap_says_what_it_cannot_answer(visit):
     page = visit("mode=overlap&pair=4,14&place=0,0,4,4")
     page.wait_for_selector(".class-row.second")
@@ -160,6 +162,7 @@ def test_a_focused_dimension_is_not_under_the_heading(visit):
             assert top >= max(heads), height
 
 
+@both
 def test_a_class_chosen_in_overlap_is_marked_and_in_the_link(visit):
     page = visit("mode=overlap")
     page.wait_for_selector(".class-row.second")
@@ -214,15 +217,16 @@ def test_the_knob_of_a_warp_can_be_taken_wherever_the_picture_is(visit):
     assert float(rotate) > 45 and float(scale) < 1.5
 
 
+@both
 def test_a_click_on_the_curves_of_a_warp_takes_that_place(visit):
     page = visit("mode=warp&sample=3")
     page.wait_for_selector(".chart .place")
     place = page.locator(".chart .place").nth(14)
-    place.hover()
+    place.hover(position={"x": 5, "y": 5})  # above the curves, which say other things
     said = page.inner_text("#tip")
     values = [float(part.split()[-1]) for part in said.partition(": ")[2].split(", ")]
     assert said.startswith("rotate 30°") and len(values) == 2
-    place.click()
+    place.click(position={"x": 5, "y": 5})
     page.wait_for_function("() => document.querySelector('[aria-label=rotate]').value === '30'")
     page.get_by_text("CapsNet says").first.wait_for()
     quiet(page)
@@ -230,6 +234,44 @@ def test_a_click_on_the_curves_of_a_warp_takes_that_place(visit):
     row = page.locator(".class-row").nth(3)  # the class that the curves are of
     shown = [float(x) for x in row.locator(".number").all_inner_texts()]
     assert shown == pytest.approx(values, abs=0.011)
+    box = page.locator(".chart svg").bounding_box()
+    ends = [box["x"] + part * box["width"] for part in (0.5, 0.8, 0.95)]
+    drag(page, *((x, box["y"] + 3) for x in ends))
+    page.wait_for_function("() => document.querySelector('[aria-label=rotate]').value > '150'")
+    quiet(page)
+    assert state_of(page)["warp"].startswith("165,")
+
+
+def test_a_curve_says_whose_it_is_and_lights_its_network(visit):
+    page = visit("mode=warp&sample=3")
+    page.wait_for_selector(".chart polyline.cnn")
+    for style, other, name in (("capsnet", "cnn", "capsnet_small"), ("cnn", "capsnet", "cnn_")):
+        page.locator(f".chart .{style} .touch").dispatch_event("pointerover")
+        assert page.inner_text("#tip").startswith(name)
+        curves = [page.locator(f".chart polyline.{one}") for one in (style, other)]
+        opacities = [float(x.evaluate("x => getComputedStyle(x).opacity")) for x in curves]
+        assert opacities == [1, 0.25]
+    page.get_by_role("tab", name="Morph").click()
+    page.wait_for_selector(".morph")
+    assert page.locator("[data-network]").count() == 0
+
+
+@both
+def test_a_square_of_the_couplings_is_looked_at_everywhere(visit):
+    page = visit("mode=route&sample=3")
+    page.wait_for_selector(".agreement .dots circle")
+    quiet(page)
+    canvas = page.locator(".step").nth(1).locator("canvas").first
+    before, last = settled(page, "#primary"), settled(page, ".step:last-child canvas")
+    canvas.hover(position={"x": 10, "y": 10})
+    wait_for_change(page, before, "#primary")
+    assert drawing(page, ".step:last-child canvas") != last
+    i = int(state_of(page)["capsule"])
+    said = page.inner_text("#tip")
+    assert f"type {i % 8 + 1} at row" in said and "in iteration 2" in said
+    page.locator(".step").nth(1).press("Enter")
+    coupling = page.locator(".formula").first.locator(".number").last
+    assert coupling.inner_text() == said.split()[-1]
 
 
 def test_ribbons_say_how_much_they_carry(visit):
@@ -242,3 +284,58 @@ def test_ribbons_say_how_much_they_carry(visit):
     for part in tips.values():
         shares = [float(tip.partition(": ")[2].split()[0]) for tip in part]
         assert sum(shares) == pytest.approx(100, abs=0.051 * len(shares))
+
+
+BOXES = "all => all.map((x) => { const b = x.getBoundingClientRect(); return b.top + b.bottom; })"
+
+
+@both
+def test_ribbons_end_at_the_rows_of_their_classes(visit):
+    page = visit("mode=route&sample=3", width=1280)
+    page.emulate_media(reduced_motion="reduce")
+    for mode in ("Route", "Warp", "Overlap"):  # the bars of the CNN make rows higher
+        page.get_by_role("tab", name=mode).click()
+        quiet(page)
+        caps, rows = (
+            page.locator(part).evaluate_all(BOXES)
+            for part in ("#flow rect:not(.type)", ".class-row")
+        )
+        assert len(caps) == 10 and caps == pytest.approx(rows, abs=1)
+        assert page.locator("#flow text").count() == 0
+    page.set_viewport_size({"width": 1000, "height": 900})  # the classes are below
+    page.wait_for_selector("#flow text")
+    assert page.locator("#flow text").all_text_contents() == list("0123456789")
+
+
+def lit(page):
+    """The types and classes of all ribbons that are lit, and the rows that are."""
+    ways = page.locator("#flow.lighting path.lit").evaluate_all(
+        "all => all.map((x) => [Number(x.dataset.type), Number(x.dataset.which)])"
+    )
+    rows = page.locator(".class-row.lit .class-name").all_inner_texts()
+    return {k for k, _ in ways}, {j for _, j in ways}, rows
+
+
+@both
+def test_what_is_pointed_at_lights_what_belongs_to_it(visit):
+    page = visit("sample=3")
+    every = set(range(10))
+    plain = settled(page, "#primary")
+    page.locator("#flow rect.type").nth(5).hover()
+    assert lit(page) == ({5}, every, []) and drawing(page, "#primary") != plain
+    assert page.inner_text("#tip").startswith("All capsules of type 6:")
+    page.locator(".class-row").nth(4).hover()
+    assert lit(page) == (set(range(8)), {4}, ["4"]) and drawing(page, "#primary") == plain
+    page.locator("#flow path[data-type='2'][data-which='3']").dispatch_event("pointerover")
+    assert lit(page) == ({2}, {3}, ["3"])
+    page.mouse.move(5, 5)
+    assert lit(page) == (set(), set(), [])
+    page.locator("#primary").hover(position={"x": 12, "y": 12})
+    assert lit(page)[0] == {0}
+    said = page.inner_text("#tip")
+    assert said.startswith("Capsule of type 1 at row") and "length" in said
+    page.locator("#primary").press("PageDown")
+    assert lit(page)[0] == {1} and page.inner_text("#tip").startswith("Capsule of type 2 at")
+    page.locator(".class-row input").nth(3).focus()
+    page.keyboard.press("ArrowDown")
+    assert lit(page)[1:] == ({4}, ["4"])

@@ -4,7 +4,9 @@ import io
 
 import pytest
 from PIL import Image, ImageChops
-from screen import both, drag, settled, state_of, wait_for_change
+from screen import both, drag, quiet, settled, state_of, wait_for_change
+
+from capsnet.web.server import create_app
 
 BAR, DASH = ((0.5, 0.2), (0.5, 0.8)), ((0.2, 0.5), (0.4, 0.5))
 
@@ -113,3 +115,76 @@ def test_a_dot_is_called_a_dot(visit):
     page.get_by_text("there is only a dot on the picture").wait_for()
     scribble(page, BAR)
     assert "a dot" not in page.inner_text("#column-classes")
+
+
+def draw_on(page, pad, *points):
+    """Draw a line on a pad, through points from 0 to 1."""
+    page.locator(pad).scroll_into_view_if_needed()
+    box = page.locator(pad).bounding_box()
+    side = box["width"]
+    drag(page, *((box["x"] + x * side, box["y"] + y * side) for x, y in points))
+
+
+BRIGHT = """canvas => {
+  const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+  const sums = [0, 0, 0];
+  for (let p = 0; p < data.length; p++) if (p % 4 < 3) sums[p % 4] += data[p];
+  return sums;
+}"""
+
+
+@both
+def test_two_digits_of_ones_own_in_overlap(visit):
+    """A bar and, as the second digit, a dash: each is where it is said to be."""
+    page = visit("mode=overlap&place=-8,0,8,0")
+    page.wait_for_selector(".class-row.second")
+    assert "in truth" in page.inner_text(".verdict") or "both right" in page.inner_text(".verdict")
+    before = settled(page, "#input")
+    draw_on(page, ".first .pad", (0.3, 0.2), (0.3, 0.8))
+    wait_for_change(page, before, "#input")
+    draw_on(page, ".second .pad", (0.3, 0.5), (0.7, 0.5))
+    quiet(page)
+    image = page.eval_on_selector(
+        "#input", "x => [...x.getContext('2d').getImageData(0, 0, 36, 36).data]"
+    )
+    lit = {(p % 36, p // 36) for p in range(36 * 36) if image[4 * p] > 128}
+    middle = {x for x, y in lit if y == 11}  # the bar alone, centred, then moved left
+    assert 0 < len(middle) <= 4 and sum(middle) / len(middle) == pytest.approx(10, abs=1.5)
+    assert {x for x, y in lit if y == 18} >= set(range(22, 30))  # the dash, moved right
+    assert page.locator(".overlap .sample[aria-pressed=true]").count() == 0
+    said = page.inner_text(".verdict")
+    assert "It says" in said and "truth" not in said and "both right" not in said
+    settled(page, "#input")
+    own = state_of(page)["own"]
+    page.reload()
+    page.wait_for_selector(".class-row.second")
+    quiet(page)
+    again = page.eval_on_selector(
+        "#input", "x => [...x.getContext('2d').getImageData(0, 0, 36, 36).data]"
+    )
+    assert again == image and state_of(page)["own"] == own
+    page.locator(".first .sample").nth(3).click()
+    quiet(page)
+    assert state_of(page)["own"].startswith(".")
+    page.get_by_role("button", name="Another pair").click()
+    page.wait_for_selector(".overlap .second .sample[aria-pressed=true]")
+    assert "own" not in state_of(page)
+
+
+def test_the_pen_has_a_colour_where_the_network_sees_colours(visit, serving, colour_run):
+    page = visit("sample=3")
+    page.wait_for_selector("#input-tools .sample")
+    assert page.get_by_label("Colour of the pen").count() == 0
+    with serving(create_app(colour_run)) as where:
+        page = visit("", where=where)
+        page.get_by_role("button", name="Clear").click()
+        quiet(page)
+        page.get_by_label("Colour of the pen").fill("#ff0000")
+        scribble(page, BAR)
+        red, green, blue = page.eval_on_selector("#input", BRIGHT)
+        assert red > 1000 and green == blue == 0
+        page.get_by_label("Colour of the pen").fill("#0000ff")
+        scribble(page, DASH)
+        red, green, blue = page.eval_on_selector("#seen", BRIGHT)
+        assert min(red, blue) > 500 and green < 0.2 * blue
+        page.close()

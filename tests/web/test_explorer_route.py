@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from screen import drawing, settled, state_of, wait_for_change
+from screen import both, drawing, settled, state_of, wait_for_change
 
 from capsnet.models.weights import find_model
 from capsnet.ops import routing_trace
@@ -40,7 +40,7 @@ def test_the_maps_of_the_shipped_network_show_more_than_one_dot(visit, shipped):
     page.wait_for_selector(".legend")
     assert page.eval_on_selector("#primary", COLOURS) > 50
     first, *_, last = (page.locator(".step canvas").nth(n).evaluate(COLOURS) for n in range(3))
-    assert first == 2 and last > 50  # at first all couplings are even
+    assert first == 4 and last > 50  # at first all couplings are even; the mark has two colours
     note = page.locator(".legend .note")
     assert "One strong capsule" in note.inner_text() and "capsnet_small" in note.inner_text()
     assert value(note.locator(".number").first) < value(note.locator(".number").last)
@@ -48,6 +48,7 @@ def test_the_maps_of_the_shipped_network_show_more_than_one_dot(visit, shipped):
     page.close()
 
 
+@both
 def test_the_legend_says_what_the_ends_of_the_scale_are(visit):
     page = visit("mode=route&sample=3")
     ends = page.locator(".legend .ends .number").all_inner_texts()
@@ -61,6 +62,7 @@ def test_the_legend_says_what_the_ends_of_the_scale_are(visit):
     wait_for_change(page, before, ".step:last-child canvas")
 
 
+@both
 def test_the_share_of_a_capsule_follows_from_the_other_numbers(visit):
     page = visit("mode=route&sample=3")
     lines = page.locator(".formula")
@@ -88,6 +90,7 @@ def sizes(page, part, name):
     return {one["capsule"]: one[name] for one in found}
 
 
+@both
 def test_the_picture_of_agreement_is_the_routing(visit, runs):
     _, votes, c, v = routed(runs, 3)
     j = int(np.linalg.norm(v[-1], axis=-1).argmax())
@@ -123,6 +126,7 @@ def test_the_picture_of_agreement_is_the_routing(visit, runs):
         assert value(page.locator(".agreement .note .number")) == pytest.approx(agreed, abs=0.006)
 
 
+@both
 def test_route_routes_as_often_as_it_is_told_to(visit, runs):
     _, _, c, v = routed(runs, 5)
     j = int(np.linalg.norm(v[-1], axis=-1).argmax())
@@ -149,6 +153,7 @@ def test_route_routes_as_often_as_it_is_told_to(visit, runs):
     assert page.locator(".class-row .number").all_inner_texts() == own
 
 
+@both
 def test_every_iteration_is_drawn(visit, runs):
     model, _, _, v = routed(runs, 3)
     j = int(np.linalg.norm(v[-1], axis=-1).argmax())
@@ -168,6 +173,7 @@ def test_every_iteration_is_drawn(visit, runs):
     assert settled(page) == drawing(page, ".step .drawing")
 
 
+@both
 def test_a_dot_shows_where_its_part_looks(visit):
     page = visit("mode=route&sample=3")
     page.wait_for_selector(".agreement .dots circle")

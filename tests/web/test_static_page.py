@@ -132,6 +132,25 @@ def test_norms_and_drawing_by_convolutions(browser, giving_out, modern_page):
     torch.testing.assert_close(near, drawn, atol=1 / 255, rtol=0)
 
 
+def test_a_large_network_is_loaded_on_request(visit, giving_out, modern_page):
+    with giving_out(modern_page[0]) as where:
+        page = visit("mode=overlap", where=where)
+        asked = []
+        page.on("request", lambda r: r.url.endswith(".safetensors") and asked.append(r.url))
+        button = page.get_by_role("button", name="Load capsnet_multimnist (23 MB)")
+        quiet(page)
+        assert asked == [] and page.locator(".overlap").count() == 0
+        button.click()
+        page.wait_for_selector(".class-row.second")
+        assert len(asked) == 1 and "both right" in page.inner_text(".verdict")
+        page.get_by_role("tab", name="Tweak").click()
+        page.wait_for_selector(".film-row")
+        page.get_by_role("tab", name="Overlap").click()
+        page.wait_for_selector(".class-row.second")
+        assert button.count() == 0
+        page.close()
+
+
 def test_colour_pictures_of_ones_own(visit, giving_out, colour_run, tmp_path):
     page = write_page(tmp_path / "page", colour_run)
     with giving_out(page.out) as where:

@@ -1,21 +1,28 @@
 // Asking for answers: of the server, or, where the page was built without one, of this browser.
 
-/** @import { Answers, Capsule } from "./types.js" */
+/** @import { Answers, Capsule, DataFile } from "./types.js" */
 
-import { askBrowser } from "./browser/ask.js";
+import { askBrowser, largeFile } from "./browser/ask.js";
 import { sayError } from "./dom.js";
 import { toBytes } from "./pack.js";
 import { askServer } from "./server.js";
 
 export { toBytes, toFloats, toText } from "./pack.js";
 
+/** Whether the page was built without a server: the build writes this mark into it. */
+const isBuilt = document.querySelector('meta[name="answers"][content="browser"]') !== null;
+
 /**
- * Who answers; what is asked and answered is the same. The build writes this mark into the page.
+ * Who answers; what is asked and answered is the same.
  * @type {(path: string, body?: unknown) => Promise<any>}
  */
-const ask = document.querySelector('meta[name="answers"][content="browser"]')
-  ? askBrowser
-  : askServer;
+const ask = isBuilt ? askBrowser : askServer;
+
+/**
+ * The large file that has to come before a question can be answered; null if there is none.
+ * @type {(path: "overlap") => Promise<DataFile | null>}
+ */
+export const fileOf = async (path) => (isBuilt ? largeFile(path) : null);
 
 /**
  * What there is: get("info"), get("samples?page=2").

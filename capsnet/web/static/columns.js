@@ -13,8 +13,9 @@ import {
   paint,
   refreshMiniatures,
 } from "./draw.js";
-import { drawFlow } from "./flow.js";
+import { drawFlow, startFlow } from "./flow.js";
 import { isDot } from "./ink.js";
+import { light, lit, startLight } from "./light.js";
 import { scene } from "./scene.js";
 import { set, state } from "./state.js";
 
@@ -28,9 +29,11 @@ let painted = /** @type {Painted | null} */ (null);
 export function startColumns() {
   const pointed = byId("primary");
   held = linked();
+  pointed.dataset.tip = "A square for each primary capsule"; // until one is pointed at
   pointed.addEventListener("pointermove", (event) => {
     const capsule = primary.at(event);
     if (capsule >= 0) pointAt(capsule, false);
+    tellOf(capsule);
   });
   pointed.addEventListener("pointerdown", (event) => {
     const capsule = primary.at(event);
@@ -38,6 +41,9 @@ export function startColumns() {
   });
   pointed.addEventListener("keydown", moveCursor);
   for (const name of ["pointerleave", "blur"]) pointed.addEventListener(name, lookAway);
+  startFlow();
+  startLight();
+  scene.addEventListener("light", () => drawPrimary());
   addEventListener("popstate", () => (held = linked()));
   scene.addEventListener("analysis", () => {
     paint(byId("input"), scene.analysis.image, scene.card.image_shape);
@@ -69,8 +75,22 @@ export function pointAt(capsule, pressed) {
   if (pressed || (!isHeld() && capsule !== state.capsule)) scene.look(capsule);
 }
 
+/** Say what a square of the map is, and light its type. @param {number} capsule */
+function tellOf(capsule) {
+  const { analysis, card, which } = scene;
+  if (!(capsule in analysis.u)) return light();
+  const [type, row, column] = placeOf(capsule);
+  const says =
+    state.mode === "route"
+      ? `sends ${sent()[capsule].toPrecision(2)} to “${card.classes[which]}”`
+      : `length ${analysis.u[capsule].toFixed(2)}`;
+  byId("primary").dataset.tip = `Capsule of type ${type} at row ${row}, column ${column}: ${says}`;
+  light(type - 1);
+}
+
 /** Take the mark away again, unless it is held or the panel of Route speaks of that capsule. */
 function lookAway() {
+  light();
   if (state.mode !== "route" && state.capsule >= 0 && !isHeld()) scene.look(-1);
 }
 
@@ -78,8 +98,8 @@ function drawAll() {
   describe();
   drawPrimary();
   drawField();
-  drawFlow();
   drawClasses();
+  drawFlow(); // its ribbons end at the rows of the classes
   drawReconstruction();
 }
 
@@ -169,7 +189,7 @@ function drawPrimary() {
   const routed = state.mode === "route";
   const values = routed ? sent() : scene.analysis.u;
   const scale = routed ? amountScale(sentRange()) : lengthScale;
-  primary.paint(values, scene.card.grid, scale, state.capsule);
+  primary.paint(values, scene.card.grid, scale, state.capsule, lit.type);
   const [type, row, column] = placeOf(state.capsule);
   byId("primary").setAttribute(
     "aria-label",
@@ -237,6 +257,7 @@ function moveCursor(event) {
   const next = (Math.max(0, state.capsule) + move + count) % count;
   if (isHeld()) held = next;
   scene.look(next);
+  tellOf(next);
 }
 
 /** Draw the chosen capsule, tweaked; one request at a time, the newest wins. */

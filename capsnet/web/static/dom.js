@@ -128,10 +128,23 @@ export function startTips() {
   });
   addEventListener("focusout", () => byFocus && (tip.hidden = true));
   addEventListener("scroll", () => (tip.hidden = true), { passive: true });
-  addEventListener("keydown", (event) => event.key === "Escape" && (tip.hidden = true));
-  // An element that is drawn anew is gone without a word, and its tip would stay.
-  new MutationObserver(() => told && !told.isConnected && show(null, false)).observe(
-    document.body,
-    { childList: true, subtree: true },
+  // Who drags a slider looks at what it changes, which the tip may cover.
+  addEventListener(
+    "pointerdown",
+    ({ target }) =>
+      target instanceof Element && target.matches("input[type=range]") && (tip.hidden = true),
   );
+  addEventListener("keydown", (event) => event.key === "Escape" && (tip.hidden = true));
+  // An element that is drawn anew is gone without a word, and its tip would stay; one that tells
+  // of many things, as a map does, changes its words.
+  new MutationObserver(() => {
+    const words = told?.getAttribute("data-tip");
+    if (told && !told.isConnected) show(null, false);
+    else if (words && words !== tip.textContent) tip.textContent = words;
+  }).observe(document.body, {
+    childList: true,
+    subtree: true,
+    attributes: true,
+    attributeFilter: ["data-tip"],
+  });
 }

@@ -96,6 +96,7 @@ export function paintColours(canvas, layers, [, H, W]) {
 
 const CELL = 6;
 const GAP = 4;
+const SHADE = "#07090eb0"; // over what is not pointed at
 
 /** The map of all primary capsules: one tile for each type, one square for each position. */
 export class CapsuleMap {
@@ -108,12 +109,12 @@ export class CapsuleMap {
   }
 
   /**
-   * Paint values [I] in the colours of a scale, see below.
+   * Paint values [I] in the colours of a scale, see below; beside a lit type all others are dark.
    * @param {Float32Array} values
    * @param {Shape} grid
    * @param {Scale} scale
    */
-  paint(values, grid, scale, marked = -1) {
+  paint(values, grid, scale, marked = -1, litType = -1) {
     const [rows, columns, types] = grid;
     this.grid = grid;
     this.across = Math.ceil(Math.sqrt(types));
@@ -124,6 +125,10 @@ export class CapsuleMap {
     for (let i = 0; i < values.length; i++) {
       pen.fillStyle = scale(values[i]);
       pen.fillRect(...this.corner(grid, i), CELL, CELL);
+    }
+    pen.fillStyle = SHADE;
+    for (let type = 0; type < types && litType >= 0; type++) {
+      if (type !== litType) pen.fillRect(...this.corner(grid, type), columns * CELL, rows * CELL);
     }
     if (marked < 0 || marked >= values.length) return;
     const [x, y] = this.corner(grid, marked);

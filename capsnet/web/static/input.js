@@ -16,6 +16,7 @@ const MAX_FILE = 30; // MB
 const MOST_SHOWN = 20; // test images at once
 
 let drawing = false;
+let ink = "#ffffff"; // what strokes are drawn in; another one for networks that see colours
 // The last picture that is too large for the address.
 let large = /** @type {Uint8Array | null} */ (null);
 let page = 0;
@@ -35,8 +36,7 @@ export function startInput() {
     keepPage(event);
     const file = event.dataTransfer?.files[0];
     if (file && takesPictures()) open(file);
-    else if (file)
-      say("Overlap lays test digits over each other: drop your picture in another mode.");
+    else if (file) say("Overlap lays digits over each other: drop your picture in another mode.");
   });
   addEventListener("popstate", () => {
     scene.next = null;
@@ -116,6 +116,7 @@ export async function showInputTools(canDraw) {
         : null,
       h("button", { type: "button", onclick: () => file.click() }, "Open file"),
       canDraw ? h("button", { type: "button", onclick: clear }, "Clear") : null,
+      canDraw && scene.info.capsnet.image_shape[0] === 3 ? inkChoice() : null,
     ),
     file,
     scene.info.capsnet.reads_digits ? paperChoice() : null,
@@ -123,6 +124,18 @@ export async function showInputTools(canDraw) {
   ];
   byId("input-tools").replaceChildren(...parts.filter((part) => part !== null));
   if (hasSamples) await fill(shelf, page);
+}
+
+/** The colour of the pen. */
+function inkChoice() {
+  /** @type {HTMLInputElement} */
+  const colour = h("input", {
+    type: "color",
+    value: ink,
+    "aria-label": "Colour of the pen",
+    oninput: () => (ink = colour.value),
+  });
+  return h("label", { class: "ink", "data-tip": "The colour that you draw in" }, "Pen", colour);
 }
 
 /** A choice for networks of digits: the ink of a photo is found, or a file is taken as it is. */
@@ -250,7 +263,7 @@ function startStroke(event) {
   canvas.setPointerCapture(event.pointerId);
   event.preventDefault();
   drawing = true;
-  beginStroke(event, ownPicture());
+  beginStroke(event, ownPicture(), ink);
   goOn(event);
 }
 

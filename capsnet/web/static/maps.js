@@ -1,8 +1,12 @@
 // The maps of Route: the couplings to the chosen class in every iteration, and what their colours mean.
 
+/** @import { Scale } from "./types.js" */
+
+import { placeOf, pointAt } from "./columns.js";
 import { h, innerNumber, minus, number, refill } from "./dom.js";
 import { almostAll, CapsuleMap, paint, shareColours, shareScale } from "./draw.js";
 import { scene } from "./scene.js";
+import { state } from "./state.js";
 
 const LEAST = 1e-6; // a coupling that is told from none
 const SPREAD = "capsnet explore --weights capsnet_small";
@@ -36,7 +40,8 @@ export function range() {
 }
 
 /**
- * One map of the couplings for each iteration, all on the same scale, and what v draws after it.
+ * One map of the couplings for each iteration, all on the same scale, and what v draws after it;
+ * returns what marks the capsule looked at on all of them.
  * @param {HTMLElement} steps
  * @param {(step: number) => void} go
  * @param {Uint8Array | null} drawings
@@ -49,10 +54,10 @@ export function drawSteps(steps, go, drawings, agreed) {
   const to = couplings();
   const { even, factor } = range();
   const focused = steps.contains(document.activeElement);
+  const maps = to.map((values, t) => couplingMap(values, t, shareScale(even, factor)));
   steps.replaceChildren(
     ...to.map((values, t) => {
-      const canvas = h("canvas", { "aria-hidden": "true" });
-      new CapsuleMap(canvas).paint(values, card.grid, shareScale(even, factor));
+      const { canvas } = maps[t];
       const drawing = h("canvas", { class: "drawing", "aria-hidden": "true" });
       if (drawings) paint(drawing, drawings, card.image_shape, t);
       const spread = [...values].sort((a, b) => b - a);
@@ -101,6 +106,30 @@ export function drawSteps(steps, go, drawings, agreed) {
     }),
   );
   if (focused) /** @type {HTMLElement} */ (steps.children[scene.step]).focus();
+  const mark = () => maps.forEach((map) => map.mark());
+  mark();
+  return mark;
+}
+
+/**
+ * The map of one iteration: a square that is pointed at says its coupling and is looked at.
+ * @param {Float32Array} values
+ * @param {number} t
+ * @param {Scale} scale
+ */
+function couplingMap(values, t, scale) {
+  const { card, which } = scene;
+  const said = `Couplings to “${card.classes[which]}” in iteration ${t + 1}`;
+  const canvas = h("canvas", { "aria-hidden": "true", "data-tip": said });
+  const map = new CapsuleMap(canvas);
+  canvas.addEventListener("pointermove", (event) => {
+    const capsule = map.at(event);
+    if (capsule < 0) return;
+    const [type, row, column] = placeOf(capsule);
+    canvas.dataset.tip = `${said}: type ${type} at row ${row}, column ${column} sends ${values[capsule].toFixed(3)}`;
+    pointAt(capsule, false);
+  });
+  return { canvas, mark: () => map.paint(values, card.grid, scale, state.capsule) };
 }
 
 /**

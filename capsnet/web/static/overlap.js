@@ -1,19 +1,19 @@
 // Overlap: two digits over each other; each is found, and drawn alone, by its own capsule.
 
-/** @import { NetCard, Sample } from "./types.js" */
+/** @import { DataFile, NetCard, Sample } from "./types.js" */
+/** @import { Digit } from "./pair.js" */
 
-import { latest, post, toBytes, toText } from "./api.js";
+import { fileOf, latest, post, toBytes, toText } from "./api.js";
 import { byId, h, minus, number } from "./dom.js";
 import { FIRST, miniature, paintColours, refreshMiniatures, SECOND } from "./draw.js";
 import { savePng } from "./export.js";
 import { endDrawing, press, sampleButton } from "./input.js";
+import { drawingPad } from "./sketch.js";
+import { dragDigits, drawnDigit, orderOf, packDrawn, placed } from "./pair.js";
 import { samplesOf } from "./samples.js";
 import { scene } from "./scene.js";
 import { bound, set, state } from "./state.js";
 
-/** @typedef {Sample & { bytes: Uint8Array }} Digit */
-
-const FINGER = 5; // pixels from the ink at which a press still takes a digit
 const COLOURS = [FIRST, SECOND];
 export const title = "Overlap";
 export const lead = () =>
@@ -25,6 +25,13 @@ export const lead = () =>
  * @param {AbortSignal} signal
  */
 export async function enter(panel, signal) {
+  const file = await fileOf("overlap");
+  if (signal.aborted) return;
+  return file ? offer(panel, file, () => build(panel, signal)) : build(panel, signal);
+}
+
+/** @param {HTMLElement} panel @param {AbortSignal} signal */
+async function build(panel, signal) {
   const { overlap: card, digits: kind } = scene.info;
   const { place, trained_shift: trained } = scene.info.limits;
   const count = kind.classes.length;
@@ -35,6 +42,9 @@ export async function enter(panel, signal) {
   /** @type {HTMLOutputElement[][]} */
   const values = [[], []];
   const shelves = /** @type {HTMLElement[]} */ ([]);
+  const pads = ["First", "Second"].map((name, k) =>
+    drawingPad(`${name} digit: draw your own here`, kind.image_shape, (bytes) => draw(k, bytes)),
+  );
   const verdict = h("p", { class: "verdict" });
   const extra = [0, 1].map(() => h("canvas", { role: "img" }));
   const names = [0, 1].map(() => h("span"));
@@ -65,7 +75,7 @@ export async function enter(panel, signal) {
     h(
       "div",
       { class: "panel-head" },
-      h("h2", {}, "Choose two digits and lay them over each other"),
+      h("h2", {}, "Choose or draw two digits and lay them over each other"),
       h("button", { type: "button", onclick: shufflePair }, "Another pair"),
       h(
         "button",
@@ -114,8 +124,36 @@ export async function enter(panel, signal) {
       },
       h("h3", {}, k ? "Second digit" : "First digit"),
       shelf,
-      ["right", "down"].map((way, axis) => slider(k, axis, way)),
+      h(
+        "div",
+        { class: "own" },
+        h(
+          "div",
+          {},
+          pads[k].canvas,
+          h("button", { type: "button", class: "quiet", onclick: () => wipe(k) }, "Clear"),
+        ),
+        h(
+          "div",
+          {},
+          h("p", { class: "note" }, "Or draw one here."),
+          ["right", "down"].map((way, axis) => slider(k, axis, way)),
+        ),
+      ),
     );
+  }
+
+  /** Take what is drawn. @param {number} k @param {Uint8Array} bytes */
+  function draw(k, bytes) {
+    set({ own: packDrawn(k, bytes), other: -1 });
+    hold(k, drawnDigit(k) ?? { bytes, label: -1, number: -1 });
+    compose();
+  }
+
+  /** @param {number} k */
+  function wipe(k) {
+    pads[k].clear();
+    draw(k, new Uint8Array(height * width));
   }
 
   /** @param {number} k @param {number} axis @param {string} way */
@@ -144,19 +182,21 @@ export async function enter(panel, signal) {
     shelves[k].replaceChildren(
       ...samples.map((sample) => sampleButton(sample, kind, () => take(k, sample))),
     );
-    hold(k, samples.find((sample) => sample.number === state.pair[k]) ?? samples[k]);
+    const chosen = samples.find((sample) => sample.number === state.pair[k]) ?? samples[k];
+    hold(k, drawnDigit(k) ?? digitOf(chosen));
   }
 
-  /** @param {number} k @param {Sample} sample */
-  function hold(k, sample) {
-    digits[k] = { ...sample, bytes: toBytes(sample.image) };
-    press(shelves[k], sample.number);
+  /** @param {number} k @param {Digit} digit */
+  function hold(k, digit) {
+    digits[k] = digit;
+    press(shelves[k], digit.number);
+    pads[k].show(digit.bytes, digit.number < 0);
   }
 
   /** @param {number} k @param {Sample} sample */
   function take(k, sample) {
-    hold(k, sample);
-    set({ pair: state.pair.with(k, sample.number), other: -1 });
+    set({ pair: state.pair.with(k, sample.number), own: packDrawn(k, null), other: -1 });
+    hold(k, digitOf(sample));
     compose();
   }
 
@@ -175,27 +215,15 @@ export async function enter(panel, signal) {
     set({
       pair: [first, second].map((label) => below(kind.num_pages) * count + label),
       place: [shift(), shift(), shift(), shift()],
+      own: "",
       other: -1,
     });
     await Promise.all([load(0), load(1)]);
     compose();
   }
 
-  /** The digit moved to its place on the canvas. @param {number} k */
-  function placed(k) {
-    const [, H, W] = card.image_shape;
-    const out = new Uint8Array(H * W);
-    const [left, top] = corner(k);
-    for (let y = Math.max(0, -top); y < height && y + top < H; y++) {
-      for (let x = Math.max(0, -left); x < width && x + left < W; x++) {
-        out[(y + top) * W + x + left] = digits[k].bytes[y * width + x];
-      }
-    }
-    return out;
-  }
-
   function goBack() {
-    set({ pair: answered.pair, place: answered.place });
+    set({ pair: answered.pair, place: answered.place, own: answered.own });
     answered.digits.forEach((digit, k) => hold(k, digit));
     if (answered.digits.length) arrange();
   }
@@ -204,7 +232,7 @@ export async function enter(panel, signal) {
 
   /** Show where the digits are; returns the picture of both. */
   function arrange() {
-    const layers = [placed(0), placed(1)];
+    const layers = digits.map(placed);
     const [C, H, W] = card.image_shape;
     const sum = layers[0].map((x, p) => Math.min(255, x + layers[1][p]));
     const image = new Uint8Array(C * H * W);
@@ -222,23 +250,30 @@ export async function enter(panel, signal) {
   }
 
   // What the pictures show: without an answer the sliders go back there.
-  let answered = { pair: state.pair, place: state.place, digits: [...digits] };
+  const choices = () => ({
+    pair: state.pair,
+    place: state.place,
+    own: state.own,
+    digits: [...digits],
+  });
+  let answered = choices();
   const look = latest(async (/** @type {Uint8Array} */ image) => {
-    const asked = { pair: state.pair, place: state.place, digits: [...digits] };
+    const asked = choices();
     const answer = await post("overlap", { image: toText(image) }).catch((error) => {
-      if (asked.place === state.place && asked.pair === state.pair) goBack();
+      if (asked.place === state.place && asked.pair === state.pair && asked.own === state.own)
+        goBack();
       throw error;
     });
     answered = asked;
     if (signal.aborted) return;
-    const labels = digits.map((digit) => digit.label);
-    const swapped = answer.drawn[0] === labels[1] || answer.drawn[1] === labels[0];
-    const order = swapped ? [1, 0] : [0, 1];
+    const size = image.length;
+    const drawn = toBytes(answer.pictures);
+    const pictures = [0, 1].map((n) => drawn.subarray(n * size, (n + 1) * size));
+    const order = orderOf(asked.digits, answer.drawn, pictures, asked.digits.map(placed));
     scene.rivals = order.map((n) => answer.drawn[n]);
     scene.show(answer, card);
-    const size = scene.analysis.image.length;
-    drawPair(order.map((n) => scene.analysis.pictures.subarray(n * size, (n + 1) * size)));
-    judge(labels);
+    drawPair(order.map((n) => pictures[n]));
+    judge(asked.digits.map((digit) => digit.label));
   });
 
   /** @param {Uint8Array[]} pictures */
@@ -270,12 +305,13 @@ export async function enter(panel, signal) {
   function judge(labels) {
     const [across, down] = [0, 1].map((n) => Math.abs(state.place[n] - state.place[2 + n]));
     const share = (1 - across / width) * (1 - down / height);
+    const isKnown = !labels.includes(-1); // nobody knows what a drawing is meant to be
     const right = [...labels].sort().join() === [...scene.rivals].sort().join();
-    const alike = labels[0] === labels[1];
+    const alike = isKnown && labels[0] === labels[1];
     const wanted = alike ? `in truth both are ${labels[0]}` : `in truth ${labels.join(" and ")}`;
     verdict.replaceChildren(
-      `It says ${scene.rivals.map((j) => card.classes[j]).join(" and ")}: `,
-      h("strong", {}, right ? "both right" : wanted),
+      `It says ${scene.rivals.map((j) => card.classes[j]).join(" and ")}`,
+      ...(isKnown ? [": ", h("strong", {}, right ? "both right" : wanted)] : []),
       alike ? ". It names two different digits, so one of them must be another" : "",
       ". The frames overlap by ",
       number(
@@ -295,80 +331,33 @@ export async function enter(panel, signal) {
   await compose();
 }
 
+/**
+ * Ask before a large network is loaded.
+ * @type {(panel: HTMLElement, file: DataFile, onTake: () => unknown) => void}
+ */
+function offer(panel, { name, bytes }, onTake) {
+  panel.replaceChildren(
+    h(
+      "div",
+      { class: "panel-head" },
+      h("h2", {}, "Two digits at once need a larger network"),
+      h(
+        "button",
+        { type: "button", class: "primary", onclick: onTake },
+        `Load ${name} (${Math.round(bytes / 1e6)} MB)`,
+      ),
+    ),
+    h(
+      "p",
+      { class: "note" },
+      `It was trained on digits over each other. Until it is here the columns show ${scene.card.name}.`,
+    ),
+  );
+}
+
+/** A test image as one of the two digits. @param {Sample} sample @returns {Digit} */
+const digitOf = ({ image, label, number: n }) => ({ bytes: toBytes(image), label, number: n });
+
 /** Whether the network of this mode is that of the others. @param {NetCard} card */
 const isOwn = (card) =>
   card.name === scene.info.capsnet.name && card.data === scene.info.capsnet.data;
-
-/** Where the upper left corner of a digit is on the canvas: its x and y. @param {number} k */
-function corner(k) {
-  const [, H, W] = scene.info.overlap.image_shape;
-  const [, height, width] = scene.info.digits.image_shape;
-  return [
-    Math.floor((W - width) / 2) + state.place[2 * k],
-    Math.floor((H - height) / 2) + state.place[2 * k + 1],
-  ];
-}
-
-/**
- * Let the mouse or a finger move the digit whose ink is nearest; far from both there is none.
- * @param {AbortSignal} signal
- * @param {Digit[]} digits
- * @param {NetCard} card
- * @param {(k: number, axis: number, pixels: number) => void} move
- */
-function dragDigits(signal, digits, card, move) {
-  const canvas = byId("input");
-  const [, H, W] = card.image_shape;
-  const [, , width] = scene.info.digits.image_shape;
-  let held = /** @type {{ k: number, right: number, down: number } | null} */ (null);
-  /** @type {(event: PointerEvent) => [x: number, y: number]} */
-  const at = (event) => {
-    const box = canvas.getBoundingClientRect();
-    return [
-      ((event.clientX - box.left) / box.width) * W,
-      ((event.clientY - box.top) / box.height) * H,
-    ];
-  };
-  /**
-   * How far a place is from the ink of a digit, in pixels; faint ink counts as further away.
-   * @type {(k: number, place: [x: number, y: number]) => number}
-   */
-  const distance = (k, [x, y]) => {
-    const [left, top] = corner(k);
-    return digits[k].bytes.reduce((least, light, p) => {
-      if (!light) return least;
-      const right = x - left - (p % width) - 0.5;
-      const down = y - top - Math.floor(p / width) - 0.5;
-      return Math.min(least, Math.hypot(right, down) + 1 - light / 255);
-    }, Infinity);
-  };
-  const options = { signal };
-  canvas.classList.add("draggable");
-  signal.addEventListener("abort", () => canvas.classList.remove("draggable"));
-  canvas.addEventListener(
-    "pointerdown",
-    (event) => {
-      if (event.button) return;
-      const [x, y] = at(event);
-      const far = [0, 1].map((n) => distance(n, [x, y]));
-      const k = far[1] < far[0] ? 1 : 0;
-      if (far[k] > FINGER) return;
-      held = { k, right: x - state.place[2 * k], down: y - state.place[2 * k + 1] };
-      canvas.setPointerCapture(event.pointerId);
-      event.preventDefault();
-    },
-    options,
-  );
-  canvas.addEventListener(
-    "pointermove",
-    (event) => {
-      if (!held) return;
-      const [x, y] = at(event);
-      move(held.k, 0, x - held.right);
-      move(held.k, 1, y - held.down);
-    },
-    options,
-  );
-  for (const name of ["pointerup", "pointercancel"])
-    canvas.addEventListener(name, () => (held = null), options);
-}

@@ -25,8 +25,8 @@ export function emptyPad() {
 export function putPad(before) {
   pad = before;
   clear(before);
-  for (const points of before.strokes) {
-    begin(points[0]);
+  for (const { colour, points } of before.strokes) {
+    begin(points[0], colour);
     points.forEach(draw);
   }
 }
@@ -35,17 +35,18 @@ export function putPad(before) {
  * Begin a stroke; the first one on the visitor's own picture where there is one, else on black.
  * @param {PointerEvent} event
  * @param {{ bytes: Uint8Array, shape: Shape } | null} under
+ * @param {string} colour
  */
-export function beginStroke(event, under) {
+export function beginStroke(event, under, colour) {
   if (!pad) clear((pad = { under, strokes: [] }));
-  pad = { under: pad.under, strokes: [...pad.strokes, []] };
-  begin(pointOf(event));
+  pad = { under: pad.under, strokes: [...pad.strokes, { colour, points: [] }] };
+  begin(pointOf(event), colour);
 }
 
 /** @param {PointerEvent} event */
 export function stroke(event) {
   const point = pointOf(event);
-  pad?.strokes.at(-1)?.push(point);
+  pad?.strokes.at(-1)?.points.push(point);
   draw(point);
 }
 
@@ -65,12 +66,13 @@ function clear({ under }) {
     paint(picture, under.bytes, under.shape);
     pen.drawImage(picture, 0, 0, SIDE, SIDE);
   } else pen.fillRect(0, 0, SIDE, SIDE);
-  Object.assign(pen, { lineWidth: PEN, lineCap: "round", lineJoin: "round", strokeStyle: "#fff" });
+  Object.assign(pen, { lineWidth: PEN, lineCap: "round", lineJoin: "round" });
 }
 
-/** @param {[number, number]} point */
-function begin([x, y]) {
+/** @param {[number, number]} point @param {string} colour */
+function begin([x, y], colour) {
   const pen = penOf(canvas);
+  pen.strokeStyle = colour;
   pen.beginPath();
   pen.moveTo(x, y);
 }

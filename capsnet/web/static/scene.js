@@ -1,7 +1,7 @@
 // What is on the screen: the network looked into, its input, and everything it answered.
 //
 // Events: "analysis" (a new input was routed), "choice" (another class, step or tweak),
-// "hover" (another primary capsule is looked at).
+// "hover" (another primary capsule is looked at), "light" (what is pointed at, see light.js).
 
 /** @import { Analysis, Info, NetCard, Routed, Source, State } from "./types.js" */
 
@@ -39,7 +39,7 @@ class Scene extends EventTarget {
     return this.main === this.info.capsnet ? {} : { net: state.net };
   }
 
-  /** @param {"analysis" | "choice" | "hover"} name */
+  /** @param {"analysis" | "choice" | "hover" | "light"} name */
   emit(name) {
     this.dispatchEvent(new Event(name));
   }

@@ -31,6 +31,7 @@ const usualState = (limits, mode) => ({
   net: 0, // the network that Route looks into; 0 is that of the other modes
   capsule: -1, // primary capsule looked at
   pair: [4, 16],
+  own: "", // drawings instead of its digits, see pair.js
   other: -1, // the class chosen in Overlap, whose network is another; -1 is the longest capsule
   place: [-2, -1, 2, 1], // right and down of the first digit, then of the second
   warp: [...Object.values(limits.bends).map((bend) => bend.usual), limits.pieces[0], 0], // and seed
@@ -81,6 +82,7 @@ function rulesFor({ bends, pieces, place, tweaks, max_iters: most, max_number: m
   const words = {
     mode: String,
     image: String,
+    own: String,
     sweep: oneOf(Object.keys(bends)),
     caption: line,
     hide: hidable,

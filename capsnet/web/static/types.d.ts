@@ -250,6 +250,7 @@ export interface State {
   net: number;
   capsule: number;
   pair: number[];
+  own: string;
   other: number;
   place: number[];
   warp: number[];
@@ -262,10 +263,10 @@ export interface State {
   names: string;
 }
 
-/** What was drawn: strokes of points, over a picture or on black. */
+/** What was drawn: strokes of points in a colour, over a picture or on black. */
 export interface Pad {
   under: { bytes: Uint8Array; shape: Shape } | null;
-  strokes: [x: number, y: number][][];
+  strokes: { colour: string; points: [x: number, y: number][] }[];
 }
 
 /** Where a picture is from, as in the address. */

@@ -169,9 +169,10 @@ export function enter(panel, signal) {
       curves.push({ label: cnnName(), style: "cnn", values: swept.cnn.map((row) => row[j]) });
     chart.replaceChildren(
       h("h3", {}, `Confidence in “${name}” while “${over}” changes`),
-      drawChart(values, curves, chosen()[over], over, bends[over].unit, (x) =>
-        change({ [over]: bound(bends[over], x) }, over),
-      ),
+      drawChart(values, curves, chosen()[over], over, bends[over].unit, (x) => {
+        const value = bound(bends[over], x);
+        if (value !== chosen()[over]) change({ [over]: value }, over);
+      }),
     );
   }
 
@@ -220,8 +221,26 @@ export function enter(panel, signal) {
   scene.addEventListener("analysis", () => scene.plain && bend(), { signal });
   scene.addEventListener("choice", () => plot(), { signal });
   startHandles(signal, change);
+  lightNetworks(signal);
   show();
   return bend();
+}
+
+/** Light what is of the network that is pointed at: its curve, bars, numbers and answer. @param {AbortSignal} signal */
+function lightNetworks(signal) {
+  const main = /** @type {HTMLElement} */ (byId("panel").parentElement);
+  const clear = () => delete main.dataset.network;
+  main.addEventListener(
+    "pointerover",
+    ({ target }) => {
+      const part = target instanceof Element ? target.closest(".capsnet, .cnn") : null;
+      if (part) main.dataset.network = part.classList.contains("cnn") ? "cnn" : "capsnet";
+      else clear();
+    },
+    { signal },
+  );
+  main.addEventListener("pointerleave", clear, { signal });
+  signal.addEventListener("abort", clear);
 }
 
 /** What the CNN is called. */

@@ -3,17 +3,19 @@
 // What a visitor sees first is in answers/first.json, so that no network has to be loaded for it;
 // all else is asked of a worker, which loads what it needs.
 
-/** @import { Site } from "../types.js" */
+/** @import { DataFile, Site } from "../types.js" */
 
 import { say } from "../dom.js";
 
 const FIRST = "answers/first.json";
 const OFFLINE = "service.js";
+const LARGE = 4e6; // bytes of a network that a visitor is asked about
 const LOST = "A part of this page could not be loaded; check the connection and try again.";
 
 let site = /** @type {Promise<Site> | null} */ (null);
 let worker = /** @type {Worker | null} */ (null);
 let asked = 0;
+const answered = new Set(); // what was answered before, so that its network is here
 /** @type {Map<number, { done: (answer: unknown) => void, fail: (error: Error) => void }>} */
 const open = new Map();
 
@@ -35,9 +37,28 @@ export async function askBrowser(path, body) {
   if (known) return known.answer;
   worker ??= start(built);
   return new Promise((done, fail) => {
-    open.set(++asked, { done, fail });
+    open.set(++asked, {
+      done: (answer) => {
+        answered.add(path);
+        done(answer);
+      },
+      fail,
+    });
     worker?.postMessage({ id: asked, path, body });
   });
+}
+
+/**
+ * The large network that answers a question and is not here yet; null where nothing has to be awaited.
+ * @param {"overlap"} path
+ * @returns {Promise<DataFile | null>}
+ */
+export async function largeFile(path) {
+  const file = (await (site ??= load())).nets[path];
+  if (file.bytes < LARGE || answered.has(path)) return null;
+  const isKept =
+    "caches" in globalThis && (await caches.match(new URL(file.path, document.baseURI)));
+  return isKept ? null : file;
 }
 
 /** @returns {Promise<Site>} */
