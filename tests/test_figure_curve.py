@@ -1,6 +1,7 @@
 """The learning curve of a run, drawn from its log."""
 
 import json
+import os
 
 import numpy as np
 import pytest
@@ -58,6 +59,13 @@ def test_where_there_is_no_log_a_sentence_says_so(lines, sentence, tmp_path):
         write(tmp_path / "run", lines)
     with pytest.raises(UserError, match=sentence):
         draw_curve(tmp_path / "run")
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+def test_a_log_that_is_no_file_is_not_waited_for(make, tmp_path):
+    make(tmp_path / "log.jsonl")
+    with pytest.raises(UserError, match="it is a folder, a pipe or a device"):
+        draw_curve(tmp_path)
 
 
 def test_a_curve_has_no_test_images(cli, tmp_path):

@@ -12,7 +12,7 @@ from annotated_types import Ge, Lt
 from torch import Tensor
 
 from capsnet.errors import UserError
-from capsnet.files import read_shipped
+from capsnet.files import known_digest
 from capsnet.models.model import Model
 from capsnet.models.registry import create_model, model_entry, option_of
 from capsnet.models.tensor_file import load_tensors, save_tensors
@@ -246,9 +246,7 @@ def save_weights(
 
 def read_weights(path: Path) -> tuple[dict[str, Tensor], Card]:
     """Return the tensors and the card of a weights file."""
-    if is_shipped(path):
-        read_shipped(path)
-    tensors, facts = load_tensors(path)
+    tensors, facts = load_tensors(path, known_digest(path) if is_shipped(path) else None)
     if "model" not in facts or not isinstance(facts.get("options"), dict):
         raise UserError(f"{path} holds no model; give the weights.safetensors of a run.")
     try:

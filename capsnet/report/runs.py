@@ -13,7 +13,7 @@ import torch
 
 from capsnet.data import SplitName, Stream
 from capsnet.errors import UserError
-from capsnet.files import parse_json, read_json
+from capsnet.files import read_json
 from capsnet.measures.answered import Answered
 from capsnet.models import Model
 from capsnet.models.weights import SPLIT_FILE, WEIGHTS, Card, load_weights
@@ -23,6 +23,7 @@ from capsnet.tasks import Calibration, Sets
 from capsnet.training.config import TrainConfig
 from capsnet.training.evaluation import answer
 from capsnet.training.keeping import open_pictures
+from capsnet.training.log import read_log
 from capsnet.training.outcome import Epoch
 from capsnet.training.setup import open_stream
 
@@ -162,7 +163,7 @@ def _open(folder: Path, name: str, say: Say, data: RunData | None = None) -> Don
         config,
         model.cpu().eval(),
         card,
-        _history(folder / "log.jsonl", data.test.task.metric),
+        _history(folder, data.test.task.metric),
         validation,
         test,
         data,
@@ -215,9 +216,8 @@ def names_of(stream: Stream, prefix: str) -> tuple[tuple[str, ...], tuple[str, .
     return files, groups if len(groups) == num else files
 
 
-def _history(path: Path, metric: str) -> tuple[Epoch, ...]:
+def _history(folder: Path, metric: str) -> tuple[Epoch, ...]:
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-        return tuple(Epoch.from_json(parse_json(line), metric) for line in lines)
-    except (OSError, ValueError, KeyError, TypeError):
+        return tuple(Epoch.from_json(line, metric) for line in read_log(folder))
+    except (UserError, ValueError, KeyError, TypeError):
         return ()  # the report then has no learning curves, and says so

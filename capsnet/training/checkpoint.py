@@ -229,8 +229,11 @@ def _require_tensors(tensors: dict[str, Tensor], step: TrainStep, path: Path) ->
     kept = {k: x for k, x in tensors.items() if not k.startswith("best.")}
     _require_alike(kept, {k: x for k, x in own.items() if k not in optional}, path)
     for name, x in tensors.items():
-        if name.startswith(("average.", "sums", "best.")) and not is_finite(x):
+        if name.startswith(("adam.", "average.", "sums", "best.")) and not is_finite(x):
             raise _no_checkpoint(path, f"{name} is NaN or infinite")
+        # A mean of squares below 0 has no root; a run of so few steps was not made.
+        if name.startswith(("adam.step.", "adam.exp_avg_sq.")) and (x < 0).any():
+            raise _no_checkpoint(path, f"{name} is below 0")
     try:
         torch.Generator().set_state(tensors["random.cpu"])
     except RuntimeError as error:

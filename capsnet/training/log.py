@@ -30,10 +30,12 @@ def read_log(folder: Path) -> list[dict[str, Any]]:
     """Return the lines of a run's log; a UserError if there is none."""
     path = folder / LOG
     try:
+        if path.exists() and not path.is_file():  # a pipe would be waited for without end
+            raise ValueError("it is a folder, a pipe or a device")
         lines = [parse_json(line) for line in path.read_text(encoding="utf-8").splitlines()]
     except (FileNotFoundError, NotADirectoryError) as error:
         raise UserError(f"There is no {path}; give the folder of a run.") from error
-    except ValueError as error:
+    except (OSError, ValueError) as error:
         raise UserError(f"{path} is damaged ({error}); use another copy.") from error
     if not lines or not all(isinstance(line, dict) and "epoch" in line for line in lines):
         raise UserError(f"{path} tells of no finished epoch; train longer.")

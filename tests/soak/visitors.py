@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -42,14 +43,17 @@ class Explorer:
 
 
 @contextmanager
-def exploring(weights: Path, log: Path, port: int, patience: float) -> Iterator[Explorer]:
-    """Serve a run on a port of loopback until the block ends."""
+def exploring(weights: Path, log: Path, patience: float = 20.0) -> Iterator[Explorer]:
+    """Serve a run on a free port of loopback until the block ends."""
+    with socket.create_server((HOST, 0)) as free:
+        port = free.getsockname()[1]
     words = [sys.executable, "-c", PROGRAM, str(weights), str(port), str(patience)]
     with (
         log.open("w") as said,
         subprocess.Popen(words, stdout=said, stderr=subprocess.STDOUT) as process,
     ):
         try:
+            asyncio.run(asyncio.wait_for(arrived(port), 120))
             yield Explorer(port, process, log)
         finally:
             process.kill()
