@@ -291,11 +291,12 @@ def test_wishes_for_images_have_bounds(tmp_path):
     ],
 )
 def test_data_that_moves_its_images_takes_no_augmentation(wish, left_out):
+    augment = Augment(**{"shift": 0} | wish)
     with pytest.raises(UserError, match=left_out):
-        open_data("turned_digits", "train", augment=Augment(**wish))
-    assert open_data("digits", "train", augment=Augment(**wish)).num_samples == 5000
+        open_data("turned_digits", "train", augment=augment)
+    assert open_data("digits", "train", augment=augment).num_samples == 5000
     if "shift" not in wish:
-        assert open_data("multidigits", "train", augment=Augment(**wish)).num_samples == 5000
+        assert open_data("multidigits", "train", augment=augment).num_samples == 5000
 
 
 def test_which_data_shows_digits():

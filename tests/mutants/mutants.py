@@ -217,10 +217,15 @@ class Copy:
 
 
 @cache
-def equivalent() -> set[tuple[str, str, str]]:
-    """Return the mutants that were judged to do the same as the code."""
-    listed = tomllib.loads(EQUIVALENT.read_text(encoding="utf-8"))["mutant"]
-    return {(m["file"], m["was"], m["becomes"]) for m in listed}
+def judged() -> dict:
+    """Return what was judged to do the same as the code, or to need a GPU."""
+    return tomllib.loads(EQUIVALENT.read_text(encoding="utf-8"))
+
+
+def is_equivalent(file: str, was: str, becomes: str) -> bool:
+    """Tell whether a mutant is among what was judged."""
+    mutants = [(m["file"], m["was"], m["becomes"]) for m in judged()["mutant"]]
+    return was in judged()["needs_a_gpu"].get(file, ()) or (file, was, becomes) in mutants
 
 
 def record_all(tests: list[str], folder: Path) -> None:
@@ -237,7 +242,7 @@ def try_all(chosen: list[Mutation], contexts: Contexts, results: Path) -> None:
         for mutation in chosen:
             was, becomes = difference(mutation)
             tests, begun = tests_of(mutation, contexts), time.monotonic()
-            same = (mutation.file, was, becomes) in equivalent()
+            same = is_equivalent(mutation.file, was, becomes)
             how = "equivalent" if same else copy.tried(mutation, tests, contexts.seconds)
             row = {"how": how, "file": mutation.file, "line": mutation.line}
             row |= {"was": was, "becomes": becomes, "tests": len(tests)}
@@ -300,8 +305,8 @@ class Score:
 def score(results: Path) -> Score:
     """Count what a run wrote down; of survivors that were judged since, the judgement."""
     rows = [json.loads(line) for line in results.read_text(encoding="utf-8").splitlines()]
-    judged = [(row["file"], row["was"], row["becomes"]) in equivalent() for row in rows]
-    ends = Counter("equivalent" if x else row["how"] for x, row in zip(judged, rows, strict=True))
+    same = [is_equivalent(row["file"], row["was"], row["becomes"]) for row in rows]
+    ends = Counter("equivalent" if x else row["how"] for x, row in zip(same, rows, strict=True))
     counts = [ends[how] for how in ("killed", "timed out", "equivalent", "survived")]
     return Score(int(results.stem.partition("-")[2]), len(rows), *counts)
 
