@@ -1,9 +1,11 @@
+import numpy as np
 import pytest
 import torch
 
 from capsnet.data import open_data
 from capsnet.data.sets.digits import load_digits
-from capsnet.data.sets.hollow import load_hollow
+from capsnet.data.sets.hollow import COUNTS, load_hollow
+from capsnet.data.sets.shapes import draw_outline
 from capsnet.data.streams.crowd import CrowdStream, owners
 from capsnet.errors import UserError
 from capsnet.tasks import NOBODY, Sets
@@ -74,3 +76,40 @@ def test_what_cannot_be_a_crowd_is_said(digits):
         CrowdStream(digits, 10, (1, 2), canvas=30, max_shift=6)
     with pytest.raises(UserError, match="24 or more"):
         load_hollow("test", size=10)
+
+
+def test_hollow_shapes_come_from_the_seed_alone():
+    split = load_hollow("test", num=200)
+    ink = split.images.double().mean((1, 2, 3)) / 255
+    assert split.labels[:8].tolist() == [3, 3, 0, 2, 3, 0, 2, 0]
+    assert ink[:3].tolist() == pytest.approx([0.0312426, 0.0366176, 0.0429779], rel=1e-3)
+    assert not torch.equal(split.labels, load_hollow("train", num=200).labels)
+    assert split.image_shape == (1, 40, 40)
+
+
+def test_as_many_hollow_shapes_as_are_promised():
+    assert COUNTS == {"train": 20_000, "test": 5_000}
+    assert load_hollow("test", size=24, num=3).image_shape == (1, 24, 24)
+    with pytest.raises(UserError, match="on 23 px; ask for 24 or more"):
+        load_hollow("test", size=23)
+
+
+def test_an_outline_is_as_wide_as_it_is_told():
+    pose = np.array([[0.5, 0.5, 0.3, 0.0]])
+    for width in (1.0, 3.0):
+        image = draw_outline("square", pose, 100, width)[0]
+        round_it = 4 * np.sqrt(np.pi) * 0.3 * 100  # of a square of the area pi scale²
+        assert image.sum() == pytest.approx(width * round_it, rel=0.02)
+
+
+def test_a_crowd_of_one_and_of_what_a_pixel_owns():
+    stream = CrowdStream(load_digits("test"), 5, (1, 1))
+    batch = stream.batch(stream.plan(seeded(0)))
+    assert stream.image_shape == (1, 28, 28) and batch.parts.shape == (5, 1, 1, 28, 28)
+    torch.testing.assert_close(batch.images, batch.parts[:, 0])
+    owner, several = owners(torch.full((1, 2, 1, 1, 1), 0.5))
+    assert owner.item() == 0 and several.item()
+    with pytest.raises(UserError, match="cannot have 0 to 2"):
+        CrowdStream(load_digits("test"), 5, (0, 2))
+    with pytest.raises(UserError, match="of one object each"):
+        CrowdStream(open_data("scenes_several", "test", image_size=24).split, 5)

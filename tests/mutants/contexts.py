@@ -1,16 +1,17 @@
-"""Which tests run which lines: found by running them once under coverage, and kept in a file.
+"""Which tests run which lines: found by running them once under coverage, and kept in a folder.
 
-contexts = record(["tests/ops/test_losses.py"], "build/mutants/contexts.json"); merged(…)
+record(["tests/ops/test_losses.py"], Path("build/mutants/contexts")); contexts = merged(…)
 
 What is kept of a test file is made anew when it has changed, or anything that is no test.
 """
 
 import hashlib
 import json
+import os
 import sys
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import coverage
@@ -19,11 +20,11 @@ import pytest
 
 @dataclass(frozen=True)
 class Contexts:
-    """Of every test that passed its seconds and how many lines it runs; of every line its tests."""
+    """Of every test that passed its seconds and its lines; which lines an import runs."""
 
     seconds: dict[str, float]
-    num_lines: Counter[str]
-    lines: dict[str, dict[int, set[str]]]
+    lines: dict[str, dict[str, set[int]]]
+    imported: dict[str, set[int]]
     modules: set[str]  # of others, that tests import
 
 
@@ -32,88 +33,93 @@ class Watch:
 
     def __init__(self, measured: coverage.Coverage) -> None:
         self.measured = measured
-        self.seconds: dict[str, float] = {}  # with what is set up for it
+        self.seconds: dict[str, float] = {}  # of a processor, with what is set up for it
         self.passed: set[str] = set()
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+        begun = _processor_seconds()
         self.measured.switch_context(item.nodeid)
         told = yield
         self.measured.switch_context("")
+        self.seconds[item.nodeid] = round(_processor_seconds() - begun, 3)
         return told
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        before = self.seconds.get(report.nodeid, 0.0)
-        self.seconds[report.nodeid] = round(before + report.duration, 3)
         if report.when == "call" and report.passed:
             self.passed.add(report.nodeid)
 
 
-def record(tests: list[str], out: Path) -> None:
+def record(tests: list[str], folder: Path) -> None:
     """Run test files once, and write down for each which lines its tests run."""
     measured = coverage.Coverage(data_file=None, source=["capsnet"])
     watch = Watch(measured)
     measured.start()
     pytest.main(["-q", "-p", "no:cacheprovider", "-m", "not long", *tests], plugins=[watch])
     measured.stop()
-    imported = {name: str(getattr(m, "__file__", "")) for name, m in sys.modules.items()}
-    modules = sorted(name for name, file in imported.items() if "/lib/python3" in file)
-    found = {
-        test: {"digest": _digest([Path(test)]), "modules": modules, "seconds": {}, "lines": {}}
-        for test in tests
-    }
-    for test in watch.passed:
-        found[test.partition("::")[0]]["seconds"][test] = watch.seconds[test]
+    files = {name: str(getattr(m, "__file__", "")) for name, m in sys.modules.items()}
+    modules = sorted(name for name, file in files.items() if "/lib/python3" in file)
+    lines: dict[str, dict[str, list[int]]] = {test: {} for test in ("", *watch.passed)}
     data = measured.get_data()
     for file in data.measured_files():
         name = str(Path(file).relative_to(Path.cwd()))
         for line, ran in data.contexts_by_lineno(file).items():
-            for test in watch.passed.intersection(ran):
-                lines = found[test.partition("::")[0]]["lines"]
-                lines.setdefault(name, {}).setdefault(line, []).append(test)
-            if "" in ran:  # an import
-                for of_test in found.values():
-                    of_test["lines"].setdefault(name, {}).setdefault(line, [])
-    kept = _kept(out)
-    kept["files"] |= found
-    out.write_text(json.dumps(kept), encoding="utf-8")
+            for test in lines.keys() & ran:  # "" is an import
+                lines[test].setdefault(name, []).append(line)
+    for test in tests:
+        own = [x for x in lines if x.partition("::")[0] == test]
+        kept = {
+            "digest": _digest(test),
+            "modules": modules,
+            "imported": lines[""],
+            "tests": {x: {"seconds": watch.seconds[x], "lines": lines[x]} for x in own},
+        }
+        _place(test, folder).write_text(json.dumps(kept), encoding="utf-8")
 
 
-def stale(tests: tuple[str, ...], out: Path) -> list[str]:
-    """Return the test files of which too little is known."""
+def stale(tests: list[str], folder: Path) -> list[str]:
+    """Return the test files of which too little is known, and forget what is no longer true."""
     paths = [Path(test) for test in tests]
-    files = [f for path in paths for f in ([path] if path.is_file() else path.rglob("test_*.py"))]
-    known = _kept(out)["files"]
-    return sorted(
-        str(file) for file in files if known.get(str(file), {}).get("digest") != _digest([file])
-    )
+    files = {f for path in paths for f in ([path] if path.is_file() else path.rglob("test_*.py"))}
+    known = {}
+    for place in folder.glob("*.json"):
+        known[place] = json.loads(place.read_text(encoding="utf-8"))["digest"]
+    true = {_place(str(file), folder): str(file) for file in sorted(files)}
+    for place in known.keys() - true.keys():
+        place.unlink()
+    return [file for place, file in true.items() if known.get(place) != _digest(file)]
 
 
-def merged(out: Path) -> Contexts:
+def merged(folder: Path) -> Contexts:
     """Return what is known of all test files together."""
-    files = _kept(out)["files"].values()
-    lines: dict[str, dict[int, set[str]]] = {}
-    for of_test in files:
-        for name, by_line in of_test["lines"].items():
-            for line, tests in by_line.items():
-                lines.setdefault(name, {}).setdefault(int(line), set()).update(tests)
-    ran = (test for by_line in lines.values() for tests in by_line.values() for test in tests)
-    return Contexts(
-        {test: s for of_test in files for test, s in of_test["seconds"].items()},
-        Counter(ran),
-        lines,
-        {name for of_test in files for name in of_test["modules"]},
-    )
+    found = Contexts({}, {}, {}, set())
+    for place in sorted(folder.glob("*.json")):
+        kept = json.loads(place.read_text(encoding="utf-8"))
+        found.modules.update(kept["modules"])
+        for file, lines in kept["imported"].items():
+            found.imported.setdefault(file, set()).update(lines)
+        for test, ran in kept["tests"].items():
+            found.seconds[test] = ran["seconds"]
+            found.lines[test] = {file: set(lines) for file, lines in ran["lines"].items()}
+    return found
 
 
-def _kept(out: Path) -> dict:
-    """Return what was written before, or nothing if all but tests is no longer the same."""
-    code = [*sorted(Path("capsnet").rglob("*.py")), *sorted(Path("tests").rglob("*.py"))]
+def _processor_seconds() -> float:
+    """Return what this process has taken, and those that it has waited for."""
+    return sum(os.times()[:4])
+
+
+def _place(test: str, folder: Path) -> Path:
+    return folder / f"{test.replace('/', '.')}.json"
+
+
+def _digest(test: str) -> str:
+    return hashlib.sha256(_code() + Path(test).read_bytes()).hexdigest()
+
+
+@cache
+def _code() -> bytes:
+    """Return all but the tests: what they test, and what they have in common."""
+    files = [*sorted(Path("capsnet").rglob("*.py")), *sorted(Path("tests").rglob("*.py"))]
     tests = lambda file: file.name.startswith("test_") or file.parent.name == "mutants"  # noqa: E731
-    digest = _digest([file for file in code if not tests(file)])
-    kept = json.loads(out.read_text(encoding="utf-8")) if out.exists() else {}
-    return kept if kept.get("code") == digest else {"code": digest, "files": {}}
-
-
-def _digest(files: list[Path]) -> str:
-    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
+    return b"".join(file.read_bytes() for file in files if not tests(file))

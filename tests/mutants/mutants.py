@@ -4,7 +4,8 @@ python tests/mutants/mutants.py --number 300 --seed 1 --out build/mutants
 
 A copy of the repository is mutated, never the repository. This process imports what is large once
 and forks for each mutant; the child imports the package anew and runs the tests that run the line,
-the most special ones first. Kernels for GPUs are left out (docs/decisions/0017).
+the most special ones first. A test that also fails without the fault tells nothing, and is not
+asked again. Kernels for GPUs are left out (docs/decisions/0017).
 """
 
 import argparse
@@ -24,15 +25,15 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import astuple, dataclass, fields
-from functools import partial
+from functools import cache, partial
 from itertools import pairwise
 from pathlib import Path
 from random import Random
 
+import pytest
 from contexts import Contexts, merged, record, stale
 from mutations import Mutation, mutations
 
-TIMED_OUT = "timed out"
 START, END = "<!-- mutants -->", "<!-- /mutants -->"
 ROOT = Path(__file__).parents[2]
 EQUIVALENT = Path(__file__).with_name("equivalent.toml")
@@ -44,41 +45,43 @@ MUTATED = (
     "capsnet/lines.py",
 )
 NEED_A_GPU = ("kernels", "fused", "wide", "narrow", "gpu", "conv/geometry")
-TESTS = (
-    "tests/ops",
-    "tests/data",
-    "tests/layers",
-    "tests/models",
-    "tests/pictures",
-    "tests/training",
-    "tests/soak",
-    "tests/test_files.py",
-    "tests/test_lines.py",
-)
-FIRST, MOST = 12, 120  # tests that are tried before the others, and tests in all
-SECONDS = 10.0  # of tests per mutant, as they took without one
+FOLDERS = ("ops", "data", "layers", "models", "pictures", "training", "soak")
+FILES = ("files", "lines", "own_pictures", "predict")
+TESTS = [
+    *(f"tests/{name}" for name in FOLDERS),
+    *(f"tests/test_{name}.py" for name in FILES),
+    *sorted(str(file.relative_to(ROOT)) for file in ROOT.glob("tests/test_cli*.py")),
+]
+FIRST = 12  # tests that are tried before the others
+SECONDS = 8.0  # of a processor, of tests per mutant, as they took without one
 
 
-def population(root: Path, patterns: list[str]) -> list[Mutation]:
+def population(patterns: list[str]) -> list[Mutation]:
     """Return every mutation of the files that are mutated."""
-    files = [file for pattern in patterns for file in sorted(root.glob(pattern))]
-    chosen = [file for file in files if not any(f"/{x}" in str(file) for x in NEED_A_GPU)]
+    files = [file for pattern in patterns for file in sorted(ROOT.glob(pattern))]
     return [
         mutation
-        for file in chosen
-        for mutation in mutations(str(file.relative_to(root)), file.read_text(encoding="utf-8"))
+        for file in files
+        if not any(f"/{x}" in str(file) for x in NEED_A_GPU)
+        for mutation in mutations(str(file.relative_to(ROOT)), file.read_text(encoding="utf-8"))
     ]
 
 
 def sample(everything: list[Mutation], number: int, seed: int) -> list[Mutation]:
-    """Choose evenly: one of each of so many stretches of the code."""
+    """Choose evenly: one of each of so many stretches of the code; in any order.
+
+    So a run that is stopped leaves the results of a smaller sample.
+    """
     number, random = min(number, len(everything)), Random(seed)
     edges = [k * len(everything) // number for k in range(number + 1)]
-    return [everything[random.randrange(a, b)] for a, b in pairwise(edges)]
+    chosen = [everything[random.randrange(a, b)] for a, b in pairwise(edges)]
+    random.shuffle(chosen)
+    return chosen
 
 
-def difference(mutation: Mutation, text: str) -> tuple[str, str]:
+def difference(mutation: Mutation) -> tuple[str, str]:
     """Return the lines that are others, as they were and as they are."""
+    text = (ROOT / mutation.file).read_text(encoding="utf-8")
     before, after = text.splitlines(), mutation.applied(text).splitlines()
     lines = [x for x in difflib.ndiff(before, after) if x[0] in "-+"]
     was, becomes = (" ".join(x[2:].strip() for x in lines if x[0] == sign) for sign in "-+")
@@ -86,26 +89,47 @@ def difference(mutation: Mutation, text: str) -> tuple[str, str]:
 
 
 def tests_of(mutation: Mutation, contexts: Contexts) -> list[str]:
-    """Return the tests that run the line; of what an import runs, the file's.
+    """Return the tests that run the line; of what only an import runs, the file's.
 
-    First those of whose lines the most are in this file: they are about it.
+    First those of whose lines the most are in this file: they are about it. The variants of a test
+    come after all others.
     """
-    of_file = contexts.lines.get(mutation.file, {})
-    span = range(mutation.statement, mutation.line + 1)
-    ran = [of_file[line] for line in span if line in of_file]
-    tests = set().union(*ran) or (set().union(*of_file.values()) if ran else set())
-    here = Counter(test for ran in of_file.values() for test in ran)
-    chosen, total = [], 0.0
-    for test in sorted(tests, key=lambda x: (-here[x] / contexts.num_lines[x], x)):
-        if chosen and (total + contexts.seconds[test] > SECONDS or len(chosen) == MOST):
-            break
-        chosen.append(test)
-        total += contexts.seconds[test]
+    here = {t: ran[mutation.file] for t, ran in contexts.lines.items() if mutation.file in ran}
+    span = set(range(mutation.statement, mutation.line + 1))
+    tests = [test for test, lines in here.items() if lines & span]
+    if not tests and span & contexts.imported.get(mutation.file, set()):
+        tests = list(here)
+    share = {t: len(here[t]) / sum(len(x) for x in contexts.lines[t].values()) for t in tests}
+    variants: Counter[str] = Counter()
+    order = []
+    for test in sorted(tests, key=lambda x: (-share[x], x)):
+        order.append((variants[name := test.partition("[")[0]], test))
+        variants[name] += 1
+    chosen, left = [], SECONDS
+    for _, test in sorted(order, key=lambda x: x[0]):
+        if not chosen or contexts.seconds[test] <= left:
+            chosen.append(test)
+            left -= contexts.seconds[test]
     return chosen
 
 
+class Chosen:
+    """A plugin of pytest that runs some tests in their order, and writes down which one fails."""
+
+    def __init__(self, tests: list[str], failed: Path) -> None:
+        self.place, self.failed = {test: k for k, test in enumerate(tests)}, failed
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        items[:] = [item for item in items if item.nodeid in self.place]
+        items.sort(key=lambda item: self.place[item.nodeid])
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            self.failed.write_text(report.nodeid, encoding="utf-8")
+
+
 def in_child(work: Callable[[], int], log: Path, seconds: float) -> str:
-    """Run work in a fork, and say how it ended: "0", another status, or "timed out"."""
+    """Run work in a fork, and say how it ended: "survived", "killed" or "timed out"."""
     child = os.fork()
     if child == 0:
         os.setsid()
@@ -115,7 +139,7 @@ def in_child(work: Callable[[], int], log: Path, seconds: float) -> str:
             os.dup2(file.fileno(), 2)
         status = 3
         try:
-            status = int(work() or 0)
+            status = int(work())
         finally:
             sys.stdout.flush()
             os._exit(status)
@@ -126,17 +150,37 @@ def in_child(work: Callable[[], int], log: Path, seconds: float) -> str:
         os.killpg(child, signal.SIGKILL)  # also what tests have started
     if not ended[0]:
         os.waitpid(child, 0)
-        return TIMED_OUT
+        return "timed out"
     status = os.waitstatus_to_exitcode(ended[1])
-    return TIMED_OUT if status in (-signal.SIGXCPU, -signal.SIGKILL) else str(status)
+    none = pytest.ExitCode.NO_TESTS_COLLECTED  # they have other names now
+    how = {0: "survived", none: "survived", -signal.SIGXCPU: "timed out"}
+    return how.get(status, "timed out" if status == -signal.SIGKILL else "killed")
+
+
+def at_once(works: list[Callable[[], None]]) -> None:
+    """Run each work in a fork of its own, all at the same time."""
+    children = []
+    for work in works:
+        if not (child := os.fork()):
+            status = 1
+            try:
+                work()
+                status = 0
+            finally:
+                os._exit(status)
+        children.append(child)
+    lost = [child for child in children if os.waitpid(child, 0)[1]]
+    assert not lost, "a worker has failed"
 
 
 class Copy:
     """A copy of the repository that can be mutated, and the tests run in it."""
 
-    def __init__(self, folder: Path) -> None:
-        self.root, self.scratch = folder / "capsnet", folder / "scratch"
-        self.log = folder / "log"
+    def __init__(self, folder: str) -> None:
+        self.root, self.scratch = Path(folder, "capsnet"), Path(folder, "scratch")
+        self.log, self.failed = Path(folder, "log"), Path(folder, "failed")
+        self.passing: set[str] = set()  # without a fault
+        self.failing: set[str] = set()
         ignored = shutil.ignore_patterns(".*", "node_modules", "build", "runs", "*.egg-info")
         shutil.copytree(ROOT, self.root, ignore=ignored)
         os.environ.update(PYTHONPATH=str(self.root), OMP_NUM_THREADS="1")
@@ -145,41 +189,74 @@ class Copy:
         sys.path.insert(0, str(self.root))
         os.chdir(self.root)
 
-    def contexts(self, tests: tuple[str, ...], kept: Path) -> Contexts:
-        """Return which tests run which lines, from what is kept where that is still true."""
-        if missing := stale(tests, kept):
-            print(f"Runs {len(missing)} test files to see which lines they run.", flush=True)
-            in_child(lambda: record(missing, kept), kept.with_suffix(".log"), 7200)
-        return merged(kept)
+    def run(self, tests: list[str], seconds: float) -> str:
+        """Return how tests end that took so many seconds when they were recorded."""
+        self.failed.unlink(missing_ok=True)
+        files = dict.fromkeys(test.partition("::")[0] for test in tests)
+        options = ["-x", "-q", "-p", "no:cacheprovider", f"--basetemp={self.scratch}"]
+        main = partial(pytest.main, [*options, *files], plugins=[Chosen(tests, self.failed)])
+        ended = in_child(main, self.log, 20 + 3 * seconds)
+        shutil.rmtree(self.scratch, ignore_errors=True)
+        return ended
 
-    def tried(self, mutation: Mutation, tests: list[str]) -> str:
+    def tried(self, mutation: Mutation, tests: list[str], seconds: dict[str, float]) -> str:
         """Return what the tests say of a mutant: killed, survived, timed out."""
-        import pytest
-
-        if not tests:
-            return "survived"
         path = self.root / mutation.file
         text = path.read_text(encoding="utf-8")
-        path.write_text(mutation.applied(text), encoding="utf-8")
-        options = ["-x", "-q", "-p", "no:cacheprovider"]
-        options.append(f"--basetemp={self.scratch}")
-        try:
-            for some in filter(None, (tests[:FIRST], tests[FIRST:])):
-                run = partial(pytest.main, [*options, *some])
-                ended = in_child(run, self.log, 6 * SECONDS)
-                if ended != "0":
-                    break
-        finally:
+        tests = [test for test in tests if test not in self.failing]
+        for some in filter(None, (tests[:FIRST], tests[FIRST:])):
+            took = sum(seconds[test] for test in some)
+            path.write_text(mutation.applied(text), encoding="utf-8")
+            ended = self.run(some, took)
             path.write_text(text, encoding="utf-8")
-            shutil.rmtree(self.scratch, ignore_errors=True)
-        gone = ended == "4" and "Error" not in self.log.read_text()  # a test has another name now
-        return "survived" if gone else {"0": "survived", TIMED_OUT: TIMED_OUT}.get(ended, "killed")
+            if ended == "survived":
+                continue
+            asked = {self.failed.read_text("utf-8")} if self.failed.exists() else set(some)
+            if asked <= self.passing or self.run(sorted(asked), took) == "survived":
+                self.passing |= asked
+                return ended
+            print(f"fails without a fault: {', '.join(asked)}", flush=True)
+            self.failing |= asked
+            return self.tried(mutation, tests, seconds)
+        return "survived"
 
 
-def known(was: str, becomes: str, file: str) -> bool:
-    """Tell whether a mutant was judged to do the same as the code."""
-    listed = tomllib.loads(EQUIVALENT.read_text(encoding="utf-8")).get("mutant", [])
-    return any((m["file"], m["was"], m["becomes"]) == (file, was, becomes) for m in listed)
+@cache
+def judged() -> dict:
+    """Return what was judged to do the same as the code, or to need a GPU."""
+    return tomllib.loads(EQUIVALENT.read_text(encoding="utf-8"))
+
+
+def is_equivalent(file: str, was: str, becomes: str) -> bool:
+    """Tell whether a mutant is among what was judged."""
+    mutants = [(m["file"], m["was"], m["becomes"]) for m in judged()["mutant"]]
+    return was in judged()["needs_a_gpu"].get(file, ()) or (file, was, becomes) in mutants
+
+
+def record_all(tests: list[str], folder: Path) -> None:
+    """Write down which lines test files run."""
+    with tempfile.TemporaryDirectory() as place:
+        Copy(place)
+        record(tests, folder)
+
+
+def try_all(chosen: list[Mutation], contexts: Contexts, results: Path) -> None:
+    """Try mutants one by one in a copy, and add a line for each to the results."""
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Copy(folder)
+        for mutation in chosen:
+            was, becomes = difference(mutation)
+            tests, begun = tests_of(mutation, contexts), time.monotonic()
+            same = is_equivalent(mutation.file, was, becomes)
+            how = "equivalent" if same else copy.tried(mutation, tests, contexts.seconds)
+            row = {"how": how, "file": mutation.file, "line": mutation.line}
+            row |= {"was": was, "becomes": becomes, "tests": len(tests)}
+            row["seconds"] = round(time.monotonic() - begun, 1)
+            with results.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(row) + "\n")
+            print(f"{how}: {mutation.file}:{mutation.line}", flush=True)
+            if how == "survived":
+                print(f"  - {was}\n  + {becomes}", flush=True)
 
 
 def main(
@@ -192,30 +269,22 @@ def main(
     page: Path | None,
 ) -> None:
     """Try a sample of mutants, write each as a line of JSON, and print the survivors."""
-    out.mkdir(parents=True, exist_ok=True)
     out, page = out.resolve(), page and page.resolve()
-    results = out / f"seed-{seed}.jsonl"
-    chosen = sample(population(ROOT, files), number, seed)
-    with tempfile.TemporaryDirectory() as folder:
-        contexts = Copy(Path(folder)).contexts(tuple(tests), out / "contexts.json")
-        os.chdir(ROOT)
-    results.unlink(missing_ok=True)
+    folder, results = out / "contexts", out / f"seed-{seed}.jsonl"
+    folder.mkdir(parents=True, exist_ok=True)
+    os.chdir(ROOT)
+    if missing := stale(tests, folder):
+        print(f"Runs {len(missing)} test files to see which lines they run.", flush=True)
+        parts = filter(None, (missing[k::jobs] for k in range(jobs)))
+        at_once([partial(record_all, part, folder) for part in parts])
+    contexts = merged(folder)
     for name in ("torch", *sorted(contexts.modules)):  # once, and not in every child
         with suppress(Exception):
             importlib.import_module(name)
     gc.freeze()  # what is here now is nothing that a child has to look through
-    workers = []
-    for k in range(jobs):
-        if not (worker := os.fork()):
-            failed = 1
-            try:
-                work(chosen[k::jobs], contexts, results)
-                failed = 0
-            finally:
-                os._exit(failed)
-        workers.append(worker)
-    lost = [worker for worker in workers if os.waitpid(worker, 0)[1]]
-    assert not lost, "a worker has failed"
+    results.unlink(missing_ok=True)
+    chosen = sample(population(files), number, seed)
+    at_once([partial(try_all, chosen[k::jobs], contexts, results) for k in range(jobs)])
     print(score(results), flush=True)
     if page:
         write(page, [score(file) for file in sorted(out.glob("seed-*.jsonl"))])
@@ -241,11 +310,9 @@ class Score:
 def score(results: Path) -> Score:
     """Count what a run wrote down; of survivors that were judged since, the judgement."""
     rows = [json.loads(line) for line in results.read_text(encoding="utf-8").splitlines()]
-    ends = Counter(
-        "equivalent" if known(row["was"], row["becomes"], row["file"]) else row["how"]
-        for row in rows
-    )
-    counts = [ends[how] for how in ("killed", TIMED_OUT, "equivalent", "survived")]
+    same = [is_equivalent(row["file"], row["was"], row["becomes"]) for row in rows]
+    ends = Counter("equivalent" if x else row["how"] for x, row in zip(same, rows, strict=True))
+    counts = [ends[how] for how in ("killed", "timed out", "equivalent", "survived")]
     return Score(int(results.stem.partition("-")[2]), len(rows), *counts)
 
 
@@ -257,27 +324,6 @@ def write(page: Path, scores: list[Score]) -> None:
     before, _, rest = page.read_text(encoding="utf-8").partition(START)
     table = head + "".join(f"| {row} |\n" for row in rows)
     page.write_text(f"{before}{START}\n{table}{END}{rest.partition(END)[2]}", encoding="utf-8")
-
-
-def work(chosen: list[Mutation], contexts: Contexts, results: Path) -> None:
-    """Try mutants one by one in a copy, and add a line for each to the results."""
-    with tempfile.TemporaryDirectory() as folder:
-        copy = Copy(Path(folder))
-        for mutation in chosen:
-            was, becomes = difference(mutation, (copy.root / mutation.file).read_text("utf-8"))
-            tests, begun = tests_of(mutation, contexts), time.monotonic()
-            if known(was, becomes, mutation.file):
-                how = "equivalent"
-            else:
-                how = copy.tried(mutation, tests)
-            row = {"how": how, "file": mutation.file, "line": mutation.line}
-            row |= {"was": was, "becomes": becomes, "tests": len(tests)}
-            row["seconds"] = round(time.monotonic() - begun, 1)
-            with results.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(row) + "\n")
-            print(f"{how}: {mutation.file}:{mutation.line}", flush=True)
-            if how == "survived":
-                print(f"  - {was}\n  + {becomes}", flush=True)
 
 
 if __name__ == "__main__":

@@ -112,7 +112,7 @@ def changes(node: ast.AST) -> Iterator[tuple[ast.expr | ast.stmt, str]]:
         case ast.Call(func, args, keywords):
             for k in (k for k, x in enumerate(keywords) if x.arg not in UNTOLD):
                 yield node, _text(ast.Call(func, args, keywords[:k] + keywords[k + 1 :]))
-        case ast.Return(ast.expr() as value) if not _is_none(value):
+        case ast.Return(ast.expr() as value) if not _is_nothing(value):
             yield node, "return None"
         case ast.Expr(value) if not isinstance(value, ast.Constant | ast.Yield | ast.YieldFrom):
             yield node, "pass"
@@ -124,8 +124,9 @@ def changes(node: ast.AST) -> Iterator[tuple[ast.expr | ast.stmt, str]]:
             yield node, "continue"
 
 
-def _is_none(value: ast.expr) -> bool:
-    return isinstance(value, ast.Constant) and value.value is None
+def _is_nothing(value: ast.expr) -> bool:
+    """Tell whether None would be as false: what is asked for as a condition is the same."""
+    return isinstance(value, ast.Constant) and value.value in (None, False)
 
 
 def _text(node: ast.expr) -> str:

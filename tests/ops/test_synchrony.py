@@ -169,3 +169,44 @@ def test_assignment_is_that_of_scipy(K, L):
 def test_more_objects_than_slots_are_refused():
     with pytest.raises(UserError, match="no more objects"):
         least_cost(torch.rand(1, 2, 3))
+
+
+def test_defaults_are_eight_whole_steps_and_the_nearness_itself():
+    u_hat, a, x, c = inputs()
+    f = agreement(u_hat, a)
+    torch.testing.assert_close(synchronise(x, f, c), synchronise(x, f, c, 8, 1.0), rtol=0, atol=0)
+    trace = synchrony_trace(x, f, c)
+    assert len(trace.x) == len(trace.energy) == 9
+    torch.testing.assert_close(trace.x[-1], synchronise(x, f, c))
+    anchors = torch.eye(4, dtype=x.dtype) * 3
+    torch.testing.assert_close(read_phases(trace.x[-1], anchors), trace.x[-1].softmax(dim=-1))
+    torch.testing.assert_close(agreement(u_hat), agreement(u_hat, torch.ones_like(a)))
+
+
+def test_every_shape_that_does_not_fit_is_said():
+    u_hat, _, x, c = inputs()
+    for votes in (u_hat[0], u_hat.long()):
+        with pytest.raises(UserError, match=r"must be floats \[N, I, R\]"):
+            agreement(votes)
+    for wrong in ((x[0], u_hat, c[0]), (x, u_hat[0], c), (x, u_hat, c[:, :, 1:])):
+        for call in (synchronise, synchrony_trace):
+            with pytest.raises(UserError, match="do not fit; give x"):
+                call(*wrong)
+    for wrong in ((x, torch.ones(4)), (x[0], torch.eye(4)), (x, torch.eye(5))):
+        with pytest.raises(UserError, match="do not fit anchors"):
+            read_phases(*wrong)
+
+
+def test_six_slots_are_the_most():
+    assert least_cost(torch.rand(1, 6, 1)).shape == (1, 1)
+    for shape in ((1, 7, 1), (2, 2)):
+        with pytest.raises(UserError, match="at most 6 slots"):
+            least_cost(torch.rand(*shape))
+
+
+def test_the_smallest_sum_that_divides():
+    # Below it, votes are no longer brought to the same length.
+    f = agreement(torch.tensor([[[1e-6], [-1e-6]]], dtype=torch.float64))
+    torch.testing.assert_close(f.square().sum().item(), 1.0)
+    f = agreement(torch.tensor([[[1e-7], [-1e-7]]], dtype=torch.float64))
+    torch.testing.assert_close(f.square().sum().item(), 0.01)

@@ -199,3 +199,82 @@ def test_a_class_of_one_group_cannot_be_tested(tmp_path):
     save(root / "rare" / "r0" / "n0" / "1.png", noise(2))
     with pytest.raises(UserError, match="'rare' has only one group"):
         open_own(root, BY_PATIENT)
+
+
+def made(root, pictures):
+    """Save a picture of noise for each (class, group)."""
+    for k, (name, group) in enumerate(pictures):
+        save(root / name / group / f"{k}.png", noise(sum(root.name.encode()) + k))
+    return root
+
+
+def test_two_groups_are_enough_to_test(tmp_path):
+    both = [(name, group) for name in "ab" for group in ("g1", "g2") for _ in range(2)]
+    own = open_own(made(tmp_path, both), BY_PATIENT, holdout=0)
+    assert sorted(map(sorted, groups_of(own).values())) == [["test"], ["train"]]
+
+
+def test_groups_that_always_lack_a_class_on_one_side_are_refused(tmp_path):
+    pairs = [("a", "g1"), ("a", "g2"), ("b", "g2"), ("b", "g3"), ("c", "g3"), ("c", "g1")]
+    with pytest.raises(UserError, match="cannot be parted so that every class is trained"):
+        open_own(made(tmp_path, pairs), BY_PATIENT)
+
+
+def test_as_many_folds_as_groups_are_the_most(tmp_path):
+    root = made(tmp_path, [(name, f"{name}{k}") for name in "ab" for k in range(3)])
+    assert len(open_own(root, BY_PATIENT, holdout=0, fold=(3, 3)).split("test")) == 2
+    with pytest.raises(UserError, match=r"4 folds need 4 groups .* but one has 3; ask for fewer"):
+        open_own(root, BY_PATIENT, fold=(1, 4))
+
+
+def test_each_class_gives_a_fifth_to_testing_and_at_least_one(tmp_path):
+    many = {"a": 20, "b": 9, "c": 2}
+    root = made(tmp_path, [(name, "") for name, num in many.items() for _ in range(num)])
+    own = open_own(root, holdout=0)
+    assert own.split("test").label_counts() == (4, 2, 1)
+    assert own.split("train").label_counts() == (16, 7, 1)
+    assert open_own(root).split("validation").label_counts() == (3, 1, 0)
+
+
+def test_all_but_one_may_be_held_out(tmp_path):
+    root = made(tmp_path, [(name, "") for name in "ab" for _ in range(4)])
+    own = open_own(root, holdout=5)
+    assert Counter(own.splits) == {"test": 2, "validation": 5, "train": 1}
+    with pytest.raises(UserError, match="Cannot hold out 6 of 6 images; hold out fewer"):
+        open_own(root, holdout=6)
+    with pytest.raises(UserError, match="no pictures for validation in"):
+        open_own(root, holdout=0).split("validation")
+    assert set(open_own(root, parted=False).splits) == {"test"}
+
+
+def test_what_a_split_made_by_hand_lacks_is_said(tmp_path):
+    for part in ("train", "test"):
+        made(tmp_path / "both" / part, [(name, "") for name in "ab" for _ in range(2)])
+    with pytest.raises(UserError, match="has a test split of its own; leave --folds out"):
+        open_own(tmp_path / "both", Layout(), fold=(1, 2))
+    files = [save(tmp_path / f"{k}.png", noise(k)) or f"{k}.png" for k in range(4)]
+    rows = [(file, "ab"[k % 2], "test") for k, file in enumerate(files)]
+    with pytest.raises(UserError, match="has no pictures for training; add some"):
+        open_own(table(tmp_path / "t.csv", ("file", "label", "split"), rows))
+
+
+def test_a_column_that_tells_nothing_is_refused(tmp_path):
+    for k in range(10):
+        save(tmp_path / f"{k}.png", noise(k))
+    rows = [(f"{k}.png", 2.5, k + 0.1) for k in range(10)]
+    path = table(tmp_path / "t.csv", ("file", "size", "age"), rows)
+    with pytest.raises(UserError, match=r"The column size is 2\.5 in every row; choose another"):
+        open_own(path, Layout(numbers_from="size,age")).split("train")
+    task = open_own(path, Layout(numbers_from="age"), holdout=0).task
+    assert all(x == np.float32(x) for x in task.ranges[0])
+
+
+@pytest.mark.parametrize("size", [0, 10_001])
+def test_sizes_have_bounds(tmp_path, size):
+    root = made(tmp_path, [(name, "") for name in "ab" for _ in range(2)])
+    sentence = f"Images cannot be {size} px wide; ask for 1 to 10000"
+    with pytest.raises(UserError, match=sentence):
+        open_own(root, size=size)
+    with pytest.raises(UserError, match=sentence):
+        open_data(str(root), "test", image_size=size)
+    assert open_own(root, size=1).stored.images.shape[2:] == (1, 1)
