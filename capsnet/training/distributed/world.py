@@ -102,8 +102,15 @@ def joined(device: str) -> Iterator[None]:
             if not _is_loss(error):
                 raise
             raise UserError(f"Another process of this job has ended; {LOST}.") from error
-        gc.collect()  # what still holds the group would leave its threads to the end of Python
-        dist.destroy_process_group()
+        except UserError:
+            _leave()
+            raise
+        _leave()
+
+
+def _leave() -> None:
+    gc.collect()  # what still holds the group would leave its threads to the end of Python,
+    dist.destroy_process_group()  # where they can abort the process, whatever its status was
 
 
 def _connect(backend: str) -> None:
