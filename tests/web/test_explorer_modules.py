@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 MAP = (ROOT / "docs" / "explorer" / "README.md").read_text()
 FILES = [path for path in STATIC.rglob("*") if path.suffix in (".js", ".ts")]
 MODULES = sorted(path.relative_to(STATIC).as_posix() for path in FILES)
-IMPORT = re.compile(r' from "(\.[^"]+)"')
+IMPORT = re.compile(r'(?: from |import\()"(\.[^"]+)"')
 # Who starts what no other module asks for.
 STARTED = {"app.js": "index.html", "browser/worker.js": "ask.js", "browser/service.js": "ask.js"}
 TYPES = (STATIC / "types.d.ts").read_text()

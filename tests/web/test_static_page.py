@@ -151,6 +151,17 @@ def test_a_large_network_is_loaded_on_request(visit, giving_out, modern_page):
         page.close()
 
 
+@pytest.mark.long
+def test_the_menu_of_networks_says_what_would_be_loaded(visit, giving_out, tmp_path):
+    with giving_out(write_page(tmp_path / "page").out) as where:
+        page = visit("mode=route&sample=2", where=where)
+        menu = page.get_by_label("Network", exact=True)
+        menu.locator("option", has_text="MB").wait_for(state="attached")
+        assert menu.locator("option").all_inner_texts() == ["capsnet_small", "capsnet_mnist (16 MB)"]
+        menu.select_option("1")
+        page.wait_for_function("() => document.querySelector('#model').innerText.includes('_mnist')")
+
+
 def test_colour_pictures_of_ones_own(visit, giving_out, colour_run, tmp_path):
     page = write_page(tmp_path / "page", colour_run)
     with giving_out(page.out) as where:

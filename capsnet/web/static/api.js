@@ -20,9 +20,9 @@ const ask = isBuilt ? askBrowser : askServer;
 
 /**
  * The large file that has to come before a question can be answered; null if there is none.
- * @type {(path: "overlap") => Promise<DataFile | null>}
+ * @type {(path: "overlap" | "others", which?: number) => Promise<DataFile | null>}
  */
-export const fileOf = async (path) => (isBuilt ? largeFile(path) : null);
+export const fileOf = async (path, which) => (isBuilt ? largeFile(path, which) : null);
 
 /**
  * What there is: get("info"), get("samples?page=2").

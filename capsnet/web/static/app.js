@@ -3,27 +3,19 @@
 /** @import { Mode } from "./types.js" */
 
 import { get } from "./api.js";
-import { startArticle } from "./article.js";
 import { startColumns } from "./columns.js";
 import { byId, h, number, say, sayError, startTips } from "./dom.js";
 import { isTaken, putBack, startInput, takeLinked } from "./input.js";
 import { recall, remember } from "./memory.js";
 import { showLesson, startLesson } from "./lesson.js";
-import * as morph from "./morph.js";
-import * as overlap from "./overlap.js";
+import { loadOthers, MODES, modesFor } from "./modes.js";
 import { showSlide, startPresent } from "./present.js";
 import { startPreview } from "./preview.js";
-import * as route from "./route.js";
 import { scene } from "./scene.js";
 import { link, linkHoldsAll, push, set, startState, state, usually } from "./state.js";
-import { startTour } from "./tour.js";
-import * as tweak from "./tweak.js";
 import { startUndo } from "./undo.js";
-import * as warp from "./warp.js";
 
-/** @type {Record<string, Mode>} */
-const MODES = { tweak, route, overlap, warp, morph };
-const NEED_DECODER = ["tweak", "morph"];
+let shown = /** @type {Mode | null} */ (null);
 let leave = /** @type {AbortController | null} */ (null); // ends the mode that is shown
 
 /** Choose a mode; the Back button leads to the one before. @param {string} mode */
@@ -58,10 +50,13 @@ async function show() {
   showLesson();
   showSlide();
   const { signal } = leave;
+  const loading = MODES[mode].load().catch(sayError);
   if (!isTaken()) await takeLinked();
   else if (!scene.plain || scene.next || scene.card !== scene.main) await scene.again();
+  const loaded = await loading;
   if (signal.aborted) return;
-  if (scene.plain && isTaken()) await start(mode, signal);
+  shown = loaded ?? null;
+  if (shown && scene.plain && isTaken()) await start(shown, signal);
   else offerAgain();
   document.body.dataset.shown = "yes"; // before, it would only jump about
 }
@@ -78,22 +73,15 @@ function offerAgain() {
   );
 }
 
-/** @param {string} mode @param {AbortSignal} signal */
+/** @param {Mode} mode @param {AbortSignal} signal */
 function start(mode, signal) {
-  const drawn = MODES[mode].enter(byId("panel"), signal);
+  const drawn = mode.enter(byId("panel"), signal);
   scene.emit("choice");
   return drawn;
 }
 
-/** The modes in the order of their tabs; those that this network can do nothing for are last. */
-function modesInOrder() {
-  const names = Object.keys(MODES);
-  if (scene.info?.capsnet.has_decoder ?? true) return names;
-  return [...names.filter((name) => !NEED_DECODER.includes(name)), ...NEED_DECODER];
-}
-
 function buildTabs() {
-  const names = modesInOrder();
+  const names = modesFor(scene.info?.capsnet);
   byId("tabs").replaceChildren(
     ...names.map((name) =>
       h(
@@ -113,7 +101,7 @@ function buildTabs() {
 
 /** @param {KeyboardEvent} event */
 function turnTabs(event) {
-  const names = modesInOrder();
+  const names = modesFor(scene.info?.capsnet);
   const here = names.indexOf(state.mode);
   const next = { ArrowRight: here + 1, ArrowLeft: here - 1, Home: 0, End: -1 }[event.key];
   if (next === undefined || event.altKey || event.ctrlKey || event.metaKey) return; // Alt ← is Back
@@ -176,26 +164,28 @@ async function main() {
   scene.card = scene.info.capsnet;
   byId("column-reconstruction").classList.toggle("empty", !scene.card.has_decoder);
   if (!scene.card.has_decoder) buildTabs();
-  startState(scene.info.limits, modesInOrder()[0]);
+  startState(scene.info.limits, modesFor(scene.info?.capsnet)[0]);
   byId("link-button").addEventListener("click", copyLink);
   scene.addEventListener("analysis", describeModel);
   startColumns();
   startInput();
   startPreview();
-  startArticle(choose);
   startLesson();
   startPresent();
   startUndo(async (pad) => {
     await putBack(pad);
-    if (MODES[state.mode].follows) scene.emit("choice");
+    if (shown?.follows) scene.emit("choice");
     else await show();
   });
   addEventListener("popstate", show);
   await show();
-  startTour((patch) => {
+  const [article, tour] = await Promise.all([import("./article.js"), import("./tour.js")]);
+  article.startArticle(choose);
+  tour.startTour((patch) => {
     set(patch); // no way back is needed: the tour goes back itself
     return show();
   });
+  loadOthers();
   document.body.dataset.ready = "yes";
 }
 

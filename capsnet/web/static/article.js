@@ -79,6 +79,7 @@ export function startArticle(choose) {
   });
   for (const ramp of all("[data-ramp]"))
     ramp.style.background = ramp.dataset.ramp === "shares" ? shareColours : lengthColours;
+  if (scene.analysis) follow();
 }
 
 /** Say the network's own sizes in the text. @param {NodeListOf<HTMLElement>} places */

@@ -14,9 +14,6 @@ import { set, state } from "./state.js";
 const STRIP = 11;
 const FRAMES = 61; // of the animation, one way
 const WALK = 2000; // milliseconds of it
-export const title = "Morph";
-export const lead = () =>
-  "Every point between two capsules is a picture too. Walk from one picture to another.";
 
 /**
  * Build the panel; it lives until the signal says that another mode is chosen.

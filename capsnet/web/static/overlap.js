@@ -15,9 +15,6 @@ import { scene } from "./scene.js";
 import { bound, set, state } from "./state.js";
 
 const COLOURS = [FIRST, SECOND];
-export const title = "Overlap";
-export const lead = () =>
-  "Two digits in one place: their capsules share out the evidence, and each draws its own digit.";
 
 /**
  * Build the panel; it lives until the signal says that another mode is chosen.

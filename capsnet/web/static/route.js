@@ -3,7 +3,7 @@
 /** @import { Routed, Votes } from "./types.js" */
 
 import { agreementFigure } from "./agreement.js";
-import { decode, latest, post, toText } from "./api.js";
+import { decode, fileOf, latest, post, toText } from "./api.js";
 import { pointAt } from "./columns.js";
 import { h } from "./dom.js";
 import { drawFormulas, drawTable, isPapers } from "./formulas.js";
@@ -15,9 +15,6 @@ import { set, state } from "./state.js";
 
 const CALM = 80; // milliseconds after which the votes of a picture are asked for
 const PAUSE = 1200; // milliseconds between iterations while playing
-export const title = "Route";
-export const lead = () =>
-  "Every capsule votes for every class. Step by step, it is sent where its vote agrees with the outcome.";
 
 /**
  * Build the panel; it lives until the signal says that another mode is chosen.
@@ -59,6 +56,10 @@ export function enter(panel, signal) {
       h("option", { value: n, selected: n === state.net }, name),
     ),
   );
+  scene.info.others.forEach(async (_, n) => {
+    const file = await fileOf("others", n);
+    if (file) networks.options[n + 1].text += ` (${Math.round(file.bytes / 1e6)} MB)`;
+  });
   panel.replaceChildren(
     h(
       "div",

@@ -1,7 +1,5 @@
 // Tweak: a film strip for each dimension of the chosen capsule; its frame is a slider.
 
-/** @import { NetCard } from "./types.js" */
-
 import { decode, latest } from "./api.js";
 import { drawReconstruction } from "./columns.js";
 import { drawClasses } from "./classes.js";
@@ -15,14 +13,8 @@ import { randomPose } from "./poses.js";
 import { scene } from "./scene.js";
 import { set, state } from "./state.js";
 
-export const title = "Tweak";
 export const follows = true; // what it shows is up to date after every "choice"
 let chances = 0; // how often a pose was drawn at random: the seed of the next
-/** @param {NetCard} card */
-export const lead = (card) =>
-  card.has_decoder
-    ? `This network redraws your ${card.reads_digits ? "digit" : "picture"} from ${card.class_dim} numbers. Drag one.`
-    : "A class capsule is a vector. What its numbers stand for can be seen where there is a decoder.";
 
 /**
  * Build the panel; it lives until the signal says that another mode is chosen.

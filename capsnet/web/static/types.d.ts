@@ -297,10 +297,15 @@ export interface VoteTrace {
  * `follows` shows at every "choice" what is chosen, and need not be built anew.
  */
 export interface Mode {
-  title: string;
   follows?: boolean;
-  lead(card: NetCard): string;
   enter(panel: HTMLElement, signal: AbortSignal): unknown;
+}
+
+/** A mode as the tabs know it, before it is loaded. */
+export interface ModeEntry {
+  title: string;
+  lead(card: NetCard): string;
+  load(): Promise<Mode>;
 }
 
 /** A curve of a chart. */

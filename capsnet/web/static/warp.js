@@ -11,10 +11,6 @@ import { showInputTools } from "./input.js";
 import { scene } from "./scene.js";
 import { bound, set, state, usually } from "./state.js";
 
-export const title = "Warp";
-export const lead = () =>
-  "Bend the picture and watch who stays sure of it. Then cut it to pieces: should anyone still be sure?";
-
 /** @typedef {SweepAnswer & { image: Uint8Array, warp: number[], over: Bend }} Swept */
 /** @typedef {(patch: Partial<Warp>, over?: Bend) => void} Change */
 

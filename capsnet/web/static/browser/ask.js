@@ -50,11 +50,12 @@ export async function askBrowser(path, body) {
 
 /**
  * The large network that answers a question and is not here yet; null where nothing has to be awaited.
- * @param {"overlap"} path
+ * @param {"overlap" | "others"} path
+ * @param {number} [which] of several
  * @returns {Promise<DataFile | null>}
  */
-export async function largeFile(path) {
-  const file = (await (site ??= load())).nets[path];
+export async function largeFile(path, which = 0) {
+  const file = [(await (site ??= load())).nets[path]].flat()[which];
   if (file.bytes < LARGE || answered.has(path)) return null;
   const isKept =
     "caches" in globalThis && (await caches.match(new URL(file.path, document.baseURI)));
