@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import uvicorn
 from fastapi.testclient import TestClient
-from screen import COUNT_QUESTIONS
+from screen import COUNT_WAITS
 
 from capsnet.training.config import TrainConfig
 from capsnet.training.loop import train
@@ -167,7 +167,7 @@ def visit(browser, address):
         page.on("console", lambda m: problems.append(m.text) if m.type == "error" else None)
         page.on("pageerror", lambda error: problems.append(str(error)))
         page.on("request", lambda r: r.url.startswith((where, "blob:")) or problems.append(r.url))
-        page.add_init_script(COUNT_QUESTIONS)
+        page.add_init_script(COUNT_WAITS)
         if toured:
             page.add_init_script("localStorage.setItem('capsnet:toured', 'yes')")
         page.goto(f"{where}/#{state}")

@@ -7,6 +7,10 @@ import pytest
 
 # A test of the page as it is served, and of the same page as a folder of files.
 both = pytest.mark.parametrize("address", ["served", "static"], indirect=True)
+# The same where the two differ in nothing but who answers: the folder's turn is the long run's.
+both_at_length = pytest.mark.parametrize(
+    "address", ["served", pytest.param("static", marks=pytest.mark.long)], indirect=True
+)
 
 
 def drawing(page, canvas="#reconstruction"):
@@ -20,13 +24,16 @@ def wait_for_change(page, before, canvas="#reconstruction"):
     )
 
 
-# Counts what is asked and not answered yet, of the server or of a worker in a page without one;
-# `visit` runs it before the page's own code.
-COUNT_QUESTIONS = """(() => {
-  const ask = window.fetch;
+# Counts what the page still waits for: answers of the server (or of a worker, in a page without
+# one) and its own short delays before it asks or writes; `visit` runs it before the page's code.
+COUNT_WAITS = """(() => {
+  const [ask, later, never] = [window.fetch, window.setTimeout, window.clearTimeout];
+  const delays = new Set();
+  let asked = 0;
+  let since = 0;
   const count = (more) => {
-    window.asked = (window.asked ?? 0) + more;
-    window.askedAt = performance.now();
+    asked += more;
+    window.askedAt = since = performance.now();
   };
   window.fetch = (...question) => {
     count(1);
@@ -42,20 +49,34 @@ COUNT_QUESTIONS = """(() => {
       super.postMessage(question, ...how);
     }
   };
-})();"""
-# The page itself waits at most 150 ms before it asks or writes.
-QUIET = """() => new Promise((done) => {
-  const look = () => {
-    const quiet = !window.asked && performance.now() - (window.askedAt ?? 0) >= 200;
-    return quiet ? done() : setTimeout(look, 50);
+  window.setTimeout = (act, delay, ...rest) => {
+    const timer = later(() => (delays.delete(timer), act(...rest)), delay);
+    if (delay < 500) delays.add(timer);
+    return timer;
   };
-  setTimeout(look, 200);
-})"""
+  window.clearTimeout = (timer) => (delays.delete(timer), never(timer));
+  const until = (so) =>
+    new Promise((done) => {
+      const look = () => (so() ? done() : later(look, 20));
+      look();
+    });
+  // A film that plays always has the next delay: those of before are waited for.
+  window.untilWritten = () => {
+    const before = [...delays];
+    return until(() => !before.some((timer) => delays.has(timer)));
+  };
+  window.untilQuiet = async () => {
+    await new Promise((done) => later(done, 20));
+    await window.untilWritten();
+    await until(() => !asked && performance.now() - since >= 100); // read, and asked on, by then
+    await new Promise(requestAnimationFrame);
+  };
+})();"""
 
 
 def quiet(page):
     """Wait until all that was asked of the server is answered and drawn, by the page's clock."""
-    page.evaluate(QUIET)
+    page.evaluate("untilQuiet()")
 
 
 def settled(page, canvas="#reconstruction"):
@@ -68,8 +89,8 @@ def settled(page, canvas="#reconstruction"):
 
 
 def state_of(page):
-    """What the address says, once it has been written: the page's own clock tells, not ours."""
-    page.evaluate("() => new Promise((done) => setTimeout(done, 250))")
+    """What the address says, once it has been written: the page's own delays tell, not a clock."""
+    page.evaluate("untilWritten()")
     return {key: values[0] for key, values in parse_qs(urlsplit(page.url).fragment).items()}
 
 

@@ -6,7 +6,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from screen import both, drawing, quiet, settled, wait_for_change
+from screen import both_at_length, drawing, quiet, settled, wait_for_change
 
 from capsnet.web.routes import STATIC
 from capsnet.web.server import create_app
@@ -38,7 +38,7 @@ def figure(page, name):
     return found
 
 
-@both
+@both_at_length
 def test_the_figures_follow_the_picture(visit):
     page = visit("sample=3")
     assert page.inner_text("#lead") == "This network redraws your digit from 16 numbers. Drag one."
@@ -60,7 +60,7 @@ def test_the_figures_follow_the_picture(visit):
     assert "“5”" in figure(page, "routing").locator("figcaption").inner_text()
 
 
-@both
+@both_at_length
 def test_one_number_is_moved_by_hand(visit):
     page = visit("sample=3")
     moved = figure(page, "numbers")
@@ -86,7 +86,7 @@ def test_what_is_sent_agrees_as_route_says(visit):
     assert f"agrees by {agreed} for “3”" in told
 
 
-@both
+@both_at_length
 def test_overlap_has_its_own_network(visit):
     page = visit("mode=overlap")
     said = page.locator("#classes .number:not(.cnn)").all_inner_texts()

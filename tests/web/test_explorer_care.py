@@ -1,7 +1,7 @@
 """The page when things go wrong or go fast: damaged links, taps, drops, answers that come late."""
 
 import pytest
-from screen import both, drag, drawing, quiet, settled, state_of, wait_for_change, winner
+from screen import both_at_length, drag, drawing, quiet, settled, state_of, wait_for_change, winner
 
 from capsnet import create_model
 from capsnet.models.weights import Card, save_weights
@@ -132,7 +132,7 @@ def test_tips_by_keyboard_and_finger(visit):
     assert page.locator(".formula .number").first.get_attribute("aria-description")
 
 
-@both
+@both_at_length
 def test_all_numbers_of_the_modes_can_be_asked(visit):
     page = visit("mode=warp&sample=3")
     page.wait_for_selector(".chart polyline")
@@ -201,7 +201,7 @@ def test_a_morph_to_nowhere_is_not_saved(visit, kind):
     assert "no second picture" in page.inner_text("#status")
 
 
-@both
+@both_at_length
 def test_choices_outlive_the_other_modes(visit):
     page = visit("sample=3&which=8&tweak=0.25,-0.25")
     page.wait_for_selector(".film-row")
@@ -218,7 +218,7 @@ def test_choices_outlive_the_other_modes(visit):
     assert state_of(page)["tweak"] == "0.25,-0.25"
 
 
-@both
+@both_at_length
 def test_a_drawing_is_the_same_after_reload(visit):
     page = visit("sample=3")
     before = settled(page, "#input")

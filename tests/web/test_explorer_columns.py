@@ -3,14 +3,14 @@
 from math import hypot
 
 import pytest
-from screen import both, drag, drawing, quiet, settled, state_of, wait_for_change
+from screen import both_at_length, drag, drawing, quiet, settled, state_of, wait_for_change
 
 from capsnet.web.samples import digit_samples
 from capsnet.web.schema import unpack_pixels
 from capsnet.web.server import create_app
 
 
-@both
+@both_at_length
 def test_route_says_what_follows_from_the_agreement(visit):
     page = visit("mode=route&sample=3&step=1")
     note = page.locator(".formulas .note")
@@ -36,7 +36,7 @@ def test_route_shows_the_bias_of_a_network_that_has_one(visit, serving):
         page.close()
 
 
-@both
+@both_at_length
 def test_a_press_takes_the_digit_with_the_nearest_ink(visit):
     """Just left of the first digit and just right of the second; the corner takes neither."""
     page = visit("mode=overlap&pair=1,11&place=-8,0,8,0")
@@ -57,7 +57,7 @@ def test_a_press_takes_the_digit_with_the_nearest_ink(visit):
     assert pull(4 + 8 + int(middles[1].max()) + 3, 18) == [-8, 3, 8, 3]
 
 
-@both
+@both_at_length
 def test_overlap_says_what_it_cannot_answer(visit):
     page = visit("mode=overlap&pair=4,14&place=0,0,4,4")
     page.wait_for_selector(".class-row.second")
@@ -124,8 +124,11 @@ def test_a_tip_stays_in_a_low_window(visit):
     page = visit("mode=route&sample=3", width=640)
     page.set_viewport_size({"width": 640, "height": 360})
     page.keyboard.press("Tab")
-    page.eval_on_selector(".step", "step => step.scrollIntoView({ block: 'center' })")
-    page.wait_for_timeout(300)  # scrolling hides it
+    page.eval_on_selector(
+        ".step",  # scrolling hides the tip, and is told before a frame is drawn
+        "step => new Promise((done) => { step.scrollIntoView({ block: 'center' });"
+        " requestAnimationFrame(() => requestAnimationFrame(done)); })",
+    )
     page.eval_on_selector(".step", "step => step.focus({ preventScroll: true })")
     assert page.locator("#tip").bounding_box()["y"] >= 0
 
@@ -162,7 +165,7 @@ def test_a_focused_dimension_is_not_under_the_heading(visit):
             assert top >= max(heads), height
 
 
-@both
+@both_at_length
 def test_a_class_chosen_in_overlap_is_marked_and_in_the_link(visit):
     page = visit("mode=overlap")
     page.wait_for_selector(".class-row.second")
@@ -181,7 +184,7 @@ def test_a_class_chosen_in_overlap_is_marked_and_in_the_link(visit):
     assert page.locator(".looked-at").count() == 0
 
 
-@both
+@both_at_length
 def test_a_morph_to_itself_says_that_nothing_changes(visit):
     page = visit("mode=morph&sample=2&to=2")
     page.get_by_text("Both ends are the same picture").wait_for()
@@ -217,7 +220,7 @@ def test_the_knob_of_a_warp_can_be_taken_wherever_the_picture_is(visit):
     assert float(rotate) > 45 and float(scale) < 1.5
 
 
-@both
+@both_at_length
 def test_a_click_on_the_curves_of_a_warp_takes_that_place(visit):
     page = visit("mode=warp&sample=3")
     page.wait_for_selector(".chart .place")
@@ -256,7 +259,7 @@ def test_a_curve_says_whose_it_is_and_lights_its_network(visit):
     assert page.locator("[data-network]").count() == 0
 
 
-@both
+@both_at_length
 def test_a_square_of_the_couplings_is_looked_at_everywhere(visit):
     page = visit("mode=route&sample=3")
     page.wait_for_selector(".agreement .dots circle")
@@ -289,7 +292,7 @@ def test_ribbons_say_how_much_they_carry(visit):
 BOXES = "all => all.map((x) => { const b = x.getBoundingClientRect(); return b.top + b.bottom; })"
 
 
-@both
+@both_at_length
 def test_ribbons_end_at_the_rows_of_their_classes(visit):
     page = visit("mode=route&sample=3", width=1280)
     page.emulate_media(reduced_motion="reduce")
@@ -316,7 +319,7 @@ def lit(page):
     return {k for k, _ in ways}, {j for _, j in ways}, rows
 
 
-@both
+@both_at_length
 def test_what_is_pointed_at_lights_what_belongs_to_it(visit):
     page = visit("sample=3")
     every = set(range(10))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from screen import both, quiet, settled, state_of, wait_for_change
+from screen import both_at_length, quiet, settled, state_of, wait_for_change
 
 from capsnet.models.self_reading import moved_drawings
 from capsnet.web.dimensions import STEPS, WORDS, measure_dimensions
@@ -97,7 +97,7 @@ def test_films_are_ranked_and_named_and_random_poses_are_the_same_on_both_sides(
     np.testing.assert_allclose(*tweaks, atol=2e-3)
 
 
-@both
+@both_at_length
 def test_a_link_carries_names(visit):
     page = visit("sample=3")
     page.wait_for_selector(".film-row")

@@ -4,7 +4,7 @@ import io
 
 import pytest
 from PIL import Image, ImageChops
-from screen import both, drag, quiet, settled, state_of, wait_for_change
+from screen import both_at_length, drag, quiet, settled, state_of, wait_for_change
 
 from capsnet.web.server import create_app
 
@@ -69,7 +69,7 @@ def test_a_stroke_after_clear_or_on_a_test_image_begins_anew(visit):
     assert ink(page, 0.15, 0.4, 0.45, 0.6) and not ink(page, 0.5, 0.1, 0.9, 0.7)
 
 
-@both
+@both_at_length
 def test_a_stroke_adds_to_an_opened_file(visit, picture):
     page = visit("sample=3")
     before = settled(page, "#input")
@@ -133,7 +133,7 @@ BRIGHT = """canvas => {
 }"""
 
 
-@both
+@both_at_length
 def test_two_digits_of_ones_own_in_overlap(visit):
     """A bar and, as the second digit, a dash: each is where it is said to be."""
     page = visit("mode=overlap&place=-8,0,8,0")

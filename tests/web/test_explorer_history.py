@@ -1,6 +1,6 @@
 """The browser's Back and Forward: they go from mode to mode, and nothing that was made is lost."""
 
-from screen import both, drag, settled, state_of, wait_for_change, winner
+from screen import both_at_length, drag, settled, state_of, wait_for_change, winner
 
 PANELS = {
     "tweak": ".film-row",
@@ -55,7 +55,7 @@ def test_back_and_forward_go_between_the_modes(visit):
     assert "Route" in page.title()
 
 
-@both
+@both_at_length
 def test_back_keeps_the_drawing(visit):
     page = visit("sample=3")
     start = settled(page, "#input")
@@ -78,7 +78,7 @@ def test_back_keeps_the_drawing(visit):
     page.wait_for_function("() => !document.querySelector('.sample[aria-pressed=true]')")
 
 
-@both
+@both_at_length
 def test_back_from_overlap_shows_the_picture_again(visit):
     page = visit("sample=3")
     before = settled(page, "#input")

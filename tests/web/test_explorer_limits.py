@@ -4,7 +4,7 @@ from math import ceil
 
 import pytest
 from fastapi.testclient import TestClient
-from screen import state_of
+from screen import COUNT_WAITS, state_of
 
 from capsnet.web import schema
 from capsnet.web.server import create_app
@@ -94,6 +94,7 @@ def test_a_slider_goes_as_far_as_its_number_varies(visit, runs, serving):
 def test_the_address_stays_while_nothing_is_known(browser, address):
     context = browser.new_context()
     page = context.new_page()
+    page.add_init_script(COUNT_WAITS)
     page.route("**/api/info", lambda route: route.abort())
     page.goto(f"{address}/#mode=warp&warp=30,1,0,0,0,0,1,0")
     page.wait_for_selector("#status.error")

@@ -1,7 +1,7 @@
 """The page on a phone: what a slider changes is in sight while a finger moves it."""
 
 import pytest
-from screen import both, drawing, quiet, settled, wait_for_change
+from screen import both_at_length, drawing, quiet, settled, wait_for_change
 
 IN_SIGHT = """canvas => {
   const box = canvas.getBoundingClientRect();
@@ -47,7 +47,7 @@ def test_a_wide_window_needs_no_copies(visit):
     assert not any(page.locator(copy).is_visible() for copy in COPIES)
 
 
-@both
+@both_at_length
 def test_a_tap_on_a_slider_draws_its_curves(visit):
     page = visit("mode=warp&sample=3", width=400, touch=True)
     page.get_by_text("while “rotate” changes").wait_for()

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from screen import both, drawing, settled, state_of, wait_for_change
+from screen import both_at_length, drawing, settled, state_of, wait_for_change
 
 from capsnet.models.weights import find_model
 from capsnet.ops import routing_trace
@@ -48,7 +48,7 @@ def test_the_maps_of_the_shipped_network_show_more_than_one_dot(visit, shipped):
     page.close()
 
 
-@both
+@both_at_length
 def test_the_legend_says_what_the_ends_of_the_scale_are(visit):
     page = visit("mode=route&sample=3")
     ends = page.locator(".legend .ends .number").all_inner_texts()
@@ -62,7 +62,7 @@ def test_the_legend_says_what_the_ends_of_the_scale_are(visit):
     wait_for_change(page, before, ".step:last-child canvas")
 
 
-@both
+@both_at_length
 def test_the_share_of_a_capsule_follows_from_the_other_numbers(visit):
     page = visit("mode=route&sample=3")
     lines = page.locator(".formula")
@@ -90,7 +90,7 @@ def sizes(page, part, name):
     return {one["capsule"]: one[name] for one in found}
 
 
-@both
+@both_at_length
 def test_the_picture_of_agreement_is_the_routing(visit, runs):
     _, votes, c, v = routed(runs, 3)
     j = int(np.linalg.norm(v[-1], axis=-1).argmax())
@@ -126,7 +126,7 @@ def test_the_picture_of_agreement_is_the_routing(visit, runs):
         assert value(page.locator(".agreement .note .number")) == pytest.approx(agreed, abs=0.006)
 
 
-@both
+@both_at_length
 def test_route_routes_as_often_as_it_is_told_to(visit, runs):
     _, _, c, v = routed(runs, 5)
     j = int(np.linalg.norm(v[-1], axis=-1).argmax())
@@ -153,7 +153,7 @@ def test_route_routes_as_often_as_it_is_told_to(visit, runs):
     assert page.locator(".class-row .number").all_inner_texts() == own
 
 
-@both
+@both_at_length
 def test_every_iteration_is_drawn(visit, runs):
     model, _, _, v = routed(runs, 3)
     j = int(np.linalg.norm(v[-1], axis=-1).argmax())
@@ -173,7 +173,7 @@ def test_every_iteration_is_drawn(visit, runs):
     assert settled(page) == drawing(page, ".step .drawing")
 
 
-@both
+@both_at_length
 def test_a_dot_shows_where_its_part_looks(visit):
     page = visit("mode=route&sample=3")
     page.wait_for_selector(".agreement .dots circle")

@@ -4,7 +4,7 @@ import json
 
 import pytest
 from PIL import Image
-from screen import both, quiet, settled, state_of
+from screen import both_at_length, quiet, settled, state_of
 
 MODES = ("tweak", "route", "overlap", "warp", "morph")
 SLIDES = ("input", "primary", "routing", "classes", "reconstruction", "panel")
@@ -44,7 +44,7 @@ def grave(page):
     ]
 
 
-@both
+@both_at_length
 def test_present_one_column_at_a_time(visit):
     page = visit("mode=route&sample=3")
     page.get_by_role("button", name="Present").click()
@@ -88,7 +88,7 @@ def test_back_leaves_the_presentation(visit):
     assert shown(page) == list(SLIDES)
 
 
-@both
+@both_at_length
 def test_a_lesson_link_is_made_and_followed(visit):
     page = visit("mode=route&sample=3&step=2")
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
@@ -130,7 +130,7 @@ def test_a_strangers_link_cannot_hide_the_way_out(visit, width):
     assert not page.locator("#lesson").is_visible()
 
 
-@both
+@both_at_length
 def test_no_text_is_smaller_than_15_pixels(visit):
     for width in (1600, 360):
         page = visit("sample=3", width)
@@ -209,9 +209,9 @@ STILL = """() => new Promise((done) => {
 @pytest.mark.parametrize(
     ("address", "width", "height", "motion"),
     [
-        ("served", 1280, 720, "no-preference"),
         ("served", 360, 740, "no-preference"),
-        ("static", 1600, 1000, "reduce"),
+        pytest.param("served", 1280, 720, "no-preference", marks=pytest.mark.long),
+        pytest.param("static", 1600, 1000, "reduce", marks=pytest.mark.long),
     ],
     indirect=["address"],
 )
@@ -251,7 +251,7 @@ def test_the_tour_visits_every_mode_and_covers_nothing(visit, width, height, mot
     assert settled(page, "#input") == before and page.evaluate("scrollY") == 50
 
 
-@both
+@both_at_length
 def test_files_say_what_they_show(visit):
     page = visit("sample=3")
     name = page.get_by_label("Your name for dimension 1", exact=True)

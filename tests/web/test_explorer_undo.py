@@ -1,7 +1,7 @@
 """Undo and redo of what a visitor changes, and what the class under the mouse would draw."""
 
 import pytest
-from screen import both, drag, drawing, quiet, settled, state_of, wait_for_change, winner
+from screen import both_at_length, drag, drawing, quiet, settled, state_of, wait_for_change, winner
 
 
 def scribble(page, *points):
@@ -25,7 +25,7 @@ def wait_for(page, picture_and_class):
     quiet(page)
 
 
-@both
+@both_at_length
 def test_strokes_samples_and_sliders_are_undone_and_done_again(visit):
     page = visit("sample=3")
     quiet(page)
@@ -64,7 +64,7 @@ def test_strokes_samples_and_sliders_are_undone_and_done_again(visit):
     page.wait_for_function("() => document.querySelector('.chosen .class-name').innerText === '5'")
 
 
-@both
+@both_at_length
 def test_other_modes_undo_too_and_back_leads_to_the_mode_before(visit):
     page = visit("mode=tweak&sample=3&to=8")
     page.get_by_role("tab", name="Morph").click()
@@ -82,7 +82,7 @@ def test_other_modes_undo_too_and_back_leads_to_the_mode_before(visit):
     assert page.get_by_role("button", name="Undo").get_attribute("aria-disabled") == "true"
 
 
-@both
+@both_at_length
 def test_a_class_under_the_mouse_previews_its_drawing(visit):
     page = visit("sample=3")
     before = settled(page)

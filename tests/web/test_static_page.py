@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from screen import quiet, settled, winner
+from screen import COUNT_WAITS, quiet, settled, winner
 
 from capsnet import create_model
 from capsnet.data import open_data
@@ -157,9 +157,12 @@ def test_the_menu_of_networks_says_what_would_be_loaded(visit, giving_out, tmp_p
         page = visit("mode=route&sample=2", where=where)
         menu = page.get_by_label("Network", exact=True)
         menu.locator("option", has_text="MB").wait_for(state="attached")
-        assert menu.locator("option").all_inner_texts() == ["capsnet_small", "capsnet_mnist (16 MB)"]
+        assert menu.locator("option").all_inner_texts() == [
+            "capsnet_small",
+            "capsnet_mnist (16 MB)",
+        ]
         menu.select_option("1")
-        page.wait_for_function("() => document.querySelector('#model').innerText.includes('_mnist')")
+        page.wait_for_function("document.querySelector('#model').innerText.includes('_mnist')")
 
 
 def test_colour_pictures_of_ones_own(visit, giving_out, colour_run, tmp_path):
@@ -247,6 +250,7 @@ def test_the_page_moves_within_its_folder(browser, built, giving_out, tmp_path):
     with giving_out(tmp_path) as where:
         context = browser.new_context(service_workers="block")
         page = context.new_page()
+        page.add_init_script(COUNT_WAITS)
         problems = []
         page.on("console", lambda m: problems.append(m.text) if m.type == "error" else None)
         page.goto(f"{where}/somebody/capsules/#sample=3")
