@@ -162,7 +162,9 @@ def test_the_menu_of_networks_says_what_would_be_loaded(visit, giving_out, tmp_p
             "capsnet_mnist (16 MB)",
         ]
         menu.select_option("1")
-        page.wait_for_function("document.querySelector('#model').innerText.includes('_mnist')")
+        page.wait_for_function(
+            "() => document.querySelector('#model').innerText.includes('_mnist')"
+        )
 
 
 def test_colour_pictures_of_ones_own(visit, giving_out, colour_run, tmp_path):
