@@ -8,6 +8,7 @@ import io
 from pathlib import Path
 
 from PIL import Image
+from playwright.sync_api import FloatRect, Page
 from stage import browsing, opened, served
 
 STATES = {
@@ -35,17 +36,24 @@ def main() -> None:
             for size in SIZES:
                 for mode, state in STATES.items():
                     page = opened(browser, address, state, size, theme)
-                    whole = size[0] == min(SIZES)[0]  # a phone is scrolled, a screen is not
                     path = folder / f"{mode}-{size[0]}-{theme}.webp"
-                    save(page.screenshot(full_page=whole), path)
+                    save(page.screenshot(full_page=True, clip=seen(page, size)), path)
                     page.context.close()
+
+
+def seen(page: Page, size: tuple[int, int]) -> FloatRect:
+    """What is kept: a screen, or all that a phone scrolls through before the article."""
+    width, height = size
+    if width == min(SIZES)[0]:
+        height = page.eval_on_selector("#article", "all => all.getBoundingClientRect().top")
+    return {"x": 0, "y": 0, "width": width, "height": height}
 
 
 def save(png: bytes, path: Path) -> None:
     """Write a screenshot as a small picture, of a projector scaled down."""
     with Image.open(io.BytesIO(png)) as picture:
         picture.thumbnail((LARGEST, picture.height), Image.Resampling.LANCZOS)
-        picture.convert("RGB").save(path, quality=80, method=6)
+        picture.convert("RGB").save(path, quality=70, method=6)
 
 
 if __name__ == "__main__":

@@ -299,9 +299,9 @@ def test_ribbons_end_at_the_rows_of_their_classes(visit):
     for mode in ("Route", "Warp", "Overlap"):  # the bars of the CNN make rows higher
         page.get_by_role("tab", name=mode).click()
         quiet(page)
-        caps, rows = (
-            page.locator(part).evaluate_all(BOXES)
-            for part in ("#flow rect:not(.type)", ".class-row")
+        caps, rows = page.evaluate(  # both at one moment: ribbons are drawn anew
+            f"parts => parts.map((part) => ({BOXES})([...document.querySelectorAll(part)]))",
+            ["#flow rect:not(.type)", ".class-row"],
         )
         assert len(caps) == 10 and caps == pytest.approx(rows, abs=1)
         assert page.locator("#flow text").count() == 0

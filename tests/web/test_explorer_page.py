@@ -265,7 +265,7 @@ SHIFTS = """new PerformanceObserver((list) => {
 }).observe({ type: "layout-shift", buffered: true });"""
 
 
-@pytest.mark.parametrize("width", [1600, 1280, 360])
+@pytest.mark.parametrize("width", [1280, 360, pytest.param(1600, marks=pytest.mark.long)])
 def test_nothing_jumps_on_the_first_visit(visit, width):
     page = visit("", width, toured=False)
     page.add_init_script(SHIFTS)
@@ -326,7 +326,11 @@ def test_colour_pictures_of_ones_own(visit, colour_run, serving):
 
 @pytest.mark.parametrize(
     ("address", "width", "theme"),
-    [("served", 1600, "light"), ("served", 360, "dark"), ("static", 1600, "dark")],
+    [
+        ("served", 1600, "light"),
+        ("served", 360, "dark"),
+        pytest.param("static", 1600, "dark", marks=pytest.mark.long),
+    ],
     indirect=["address"],
 )
 def test_accessible(visit, width, theme):
