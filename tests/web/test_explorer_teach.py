@@ -102,7 +102,8 @@ def test_a_lesson_link_is_made_and_followed(visit):
     link = page.evaluate("navigator.clipboard.readText()")
     assert link == page.get_by_label("Link", exact=True).input_value() != page.url
     page.keyboard.press("Escape")
-    assert page.locator("#lesson-dialog").count() == 0 and page.locator("#tabs").is_visible()
+    page.locator("#lesson-dialog").wait_for(state="detached")
+    assert page.locator("#tabs").is_visible()
     assert page.evaluate("document.activeElement.id") == "lesson-button"
     page.goto(link)
     page.wait_for_function("() => document.querySelector('#caption').innerText")
