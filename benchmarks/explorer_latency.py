@@ -82,7 +82,7 @@ SLOW_CPU = 4  # times slower
 # Bytes a second and milliseconds of a request: “Fast 3G” as its makers give it (1.6 Mbit/s, 150 ms
 # there and back), and as Chrome's developer tools emulate it, which delay every request by more.
 CONNECTIONS = {"fast_3g": (200_000, 150), "devtools_fast_3g": (180_000, 562.5)}
-VISITS = 5
+VISITS = 15
 READY = """new MutationObserver((changes, observer) => {
   if (!document.body?.dataset.ready) return;
   window.readyAt = performance.now();
@@ -219,7 +219,8 @@ def in_browser(address: str) -> dict[str, float]:
         moves = measure(
             page,
             "#reconstruction",
-            [MOVE_SLIDER % (n % 16, n % 2 / 5 + 0.01) for n in range(MOVES)],
+            # To another value each time: a value that a slider has already draws nothing.
+            [MOVE_SLIDER % (n % 16, 0.1 * (-1) ** (n // 16)) for n in range(MOVES)],
         )
         strokes = []
         for n in range(STROKES):
