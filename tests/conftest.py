@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -13,6 +14,10 @@ import pytest
 
 # Tiny models gain nothing from threads, and processes that share two cores lose by them.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# Below nohup, or in a script's background, signals are ignored, and so they would be by all that
+# the tests start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(getattr(signal, "SIGHUP", signal.SIGTERM), signal.SIG_DFL)
 
 from capsnet.files import cache_folder, locked
 from capsnet.training.config import TrainConfig
