@@ -14,13 +14,14 @@ import pytest
 
 # Tiny models gain nothing from threads, and processes that share two cores lose by them.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+from capsnet.files import cache_folder, locked
+from capsnet.training.config import TrainConfig
+
 # Below nohup, or in a script's background, signals are ignored, and so they would be by all that
 # the tests start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(getattr(signal, "SIGHUP", signal.SIGTERM), signal.SIG_DFL)
-
-from capsnet.files import cache_folder, locked
-from capsnet.training.config import TrainConfig
 
 ROOT = Path(__file__).parent.parent
 TINY = ("conv_channels=8", "primary_types=4", "decoder=(16,)")
