@@ -65,11 +65,22 @@ COUNT_WAITS = """(() => {
     const before = [...delays];
     return until(() => !before.some((timer) => delays.has(timer)));
   };
+  // What a frame asks for counts from the frame on, and frames are late on a busy machine.
+  const frame = () => new Promise(requestAnimationFrame);
   window.untilQuiet = async () => {
+    let last;
+    await frame();
     await new Promise((done) => later(done, 20));
     await window.untilWritten();
-    await until(() => !asked && performance.now() - since >= 100); // read, and asked on, by then
-    await new Promise(requestAnimationFrame);
+    do {
+      await until(() => !asked && performance.now() - since >= 100); // read, and asked on, by then
+      last = since;
+      await frame();
+    } while (since !== last);
+  };
+  window.untilKept = async () => {
+    await Promise.race([window.untilQuiet(), new Promise((done) => later(done, 2000))]);
+    await window.untilWritten();
   };
 })();"""
 
@@ -89,8 +100,8 @@ def settled(page, canvas="#reconstruction"):
 
 
 def state_of(page):
-    """What the address says, once it has been written: the page's own delays tell, not a clock."""
-    page.evaluate("untilWritten()")
+    """What the address says once all is answered and written; of a film that plays, after 2 s."""
+    page.evaluate("untilKept()")
     return {key: values[0] for key, values in parse_qs(urlsplit(page.url).fragment).items()}
 
 
