@@ -66,7 +66,7 @@ def answered(explorer, request=LOOK, seconds=30.0):
 
 def test_many_requests(explorer, tally):
     fault = "a request to the server among many, its memory watched"
-    times = tally.times(fault, many=200_000, few=3_000)
+    times = tally.times(fault, many=1_000_000, few=3_000)
     first: dict[bytes, bytes] = {}
     random = Random(0)
     order = [(ask, status) for ask, status, share in MIX for _ in range(share)]
