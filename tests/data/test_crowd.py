@@ -35,6 +35,7 @@ def test_a_crowd_is_the_clipped_sum_of_its_objects(digits):
 
 def test_numbers_are_drawn_evenly_and_twins_occur(digits):
     plan = CrowdStream(digits, 30_000, (1, 3), canvas=48, max_shift=10).plan(seeded(1))
+    assert torch.equal(CrowdStream(digits, 30_000).plan(seeded(1))["many"], plan["many"])
     shares = torch.bincount(plan["many"], minlength=4) / 30_000
     torch.testing.assert_close(shares, torch.tensor([0, 1 / 3, 1 / 3, 1 / 3]), atol=0.02, rtol=0)
     labels = digits.labels[plan["index"]]

@@ -41,6 +41,12 @@ def test_stratified_parts_all_and_keeps_shares():
     assert torch.bincount(labels[chosen]).tolist() == [12, 6, 2]
 
 
+def test_stratified_begins_with_the_middle_of_each_class():
+    labels = torch.tensor([0] * 10 + [1] * 2)
+    shares = [labels[stratified(labels, num, seed=0)[1]].bincount(minlength=2) for num in (3, 4)]
+    assert [x.tolist() for x in shares] == [[3, 0], [3, 1]]  # at 0.05, 0.15, 0.25, and 0.25
+
+
 def test_stratified_depends_on_the_seed_alone():
     labels = torch.arange(1000) % 7
     assert torch.equal(stratified(labels, 50, 3)[1], stratified(labels, 50, 3)[1])

@@ -17,7 +17,7 @@ import pytest
 
 from capsnet.data.sources import wheel
 from capsnet.data.sources.fetching import NoAnswer, download, finishes, run_watched
-from capsnet.data.sources.known import DSPRITES, MNIST
+from capsnet.data.sources.known import CIFAR10, DSPRITES, FASHION, MNIST
 from capsnet.data.sources.locate import Source, locate
 from capsnet.errors import UserError
 
@@ -366,6 +366,20 @@ def test_a_host_that_cannot_be_reached_is_told(tmp_path):
             download(f"http://{host}/file", tmp_path / "file", 10)
 
 
+def test_a_host_that_has_no_such_file_is_told(serve, tmp_path):
+    with pytest.raises(OSError, match=r"refuses file \(404") as told:
+        download(f"{serve(give({}))}file", tmp_path / "file", 10)
+    assert not isinstance(told.value, NoAnswer)  # so that it is asked for the next one
+
+
+def test_where_known_data_may_come_from():
+    assert (
+        MNIST.gz_md5.keys() == MNIST.raw_md5.keys()
+        and FASHION.gz_md5.keys() == MNIST.raw_md5.keys()
+    )
+    assert CIFAR10.archive and all(source.package for source in (MNIST, CIFAR10, DSPRITES))
+
+
 @pytest.mark.parametrize(
     ("program", "told"),
     [
@@ -377,6 +391,12 @@ def test_the_last_words_of_a_program_that_fails_are_told(program, told, tmp_path
     with pytest.raises(OSError, match=told):
         run_watched([sys.executable, "-c", program], tmp_path, 60, "failed")
     run_watched([sys.executable, "-c", "print('well')"], tmp_path, 60, "failed")
+
+
+def test_the_scratch_space_of_a_program_is_watched_too(tmp_path):
+    program = "import os, pathlib; pathlib.Path(os.environ['TMPDIR'], 'here').touch()"
+    run_watched([sys.executable, "-c", program], tmp_path, 60, "failed")
+    assert (tmp_path / "here").exists()
 
 
 def test_a_program_that_stands_still_is_ended(tmp_path):

@@ -252,6 +252,8 @@ def test_affnist_style_digits_stay_on_the_canvas_and_differ():
     plan = stream.plan(None)
     assert torch.bincount(plan["index"]).tolist() == [8] * 50
     images = stream.batch(plan).images
+    seen = (images.amax(0)[0] > 0.02).float()
+    assert seen.mean() > 0.85  # and come near every side
     ink = images.sum((1, 2, 3)) / (split.images[plan["index"]] / 255).sum((1, 2, 3))
     A = torch.linalg.inv(plan["theta"][:, :, :2] * (28 / 40))
     # Nothing is cut off: ink grows as the area does, but for the error of interpolation.

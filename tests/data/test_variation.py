@@ -8,7 +8,7 @@ from capsnet.data.sets.digits import load_digits
 from capsnet.data.streams.augmentation import cropped, draw_maps, draw_windows
 from capsnet.data.streams.elastic import draw_knots
 from capsnet.data.streams.geometry import affine_theta, warp
-from capsnet.data.streams.tones import colour_maps, tone
+from capsnet.data.streams.tones import colour_maps, draw_tones, tone
 from capsnet.errors import UserError
 
 SIZE = (28, 28)
@@ -178,3 +178,18 @@ def test_colours_of_images_without_are_refused_by_the_stream():
     split = Split(torch.zeros(2, 1, 8, 8, dtype=torch.uint8), torch.tensor([0, 1]), ("a", "b"))
     with pytest.raises(UserError, match="and these have 1; leave it out, or ask for 3 channels"):
         ImageStream(split, Augment(colour=0.1))
+
+
+def test_contrast_grows_about_the_mean():
+    image = torch.tensor([0.2, 0.4, 0.6]).view(1, 1, 1, 3)
+    more = tone(image, {"gain": torch.tensor([1.5])})
+    torch.testing.assert_close(more, torch.tensor([0.1, 0.4, 0.7]).view(1, 1, 1, 3))
+
+
+def test_colours_turn_and_pale_no_further_than_asked():
+    for colour in (1e-6, 0.1):
+        maps = draw_tones(Augment(0, colour=colour), 500, seeded())["colour"]
+        hue, saturation = torch.tensor([3.1416 * colour, 0.0]), torch.tensor([1.0, 1 + colour])
+        furthest = (colour_maps(hue, saturation) - torch.eye(3)).flatten(1).norm(dim=1).sum()
+        away = (maps - torch.eye(3)).flatten(1).norm(dim=1).max()
+        assert 0.3 * furthest < away <= 1.3 * furthest

@@ -55,6 +55,20 @@ def test_a_tensor_of_another_layout_is_written_as_it_reads(tmp_path):
     same(load_tensors(tmp_path / "x")[0], {"x": x, "t": x[0, 0].T})
 
 
+def test_a_tensor_has_the_bytes_of_its_shape(tmp_path):
+    """Two tensors that share their bytes otherwise than they say, with all bytes in use."""
+    text = json.dumps(
+        {
+            "__metadata__": {"capsnet": "{}"},
+            "a": {"dtype": "F32", "shape": [1], "data_offsets": [0, 8]},
+            "b": {"dtype": "F32", "shape": [3], "data_offsets": [8, 16]},
+        }
+    ).encode()
+    (tmp_path / "x").write_bytes(struct.pack("<Q", len(text)) + text + bytes(16))
+    with pytest.raises(UserError, match="'a' is of another size than it says"):
+        load_tensors(tmp_path / "x")
+
+
 def test_no_changed_bit_passes(tmp_path):
     path = tmp_path / "x"
     save_tensors(path, TENSORS, {"epoch": 3})

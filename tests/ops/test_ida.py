@@ -133,6 +133,8 @@ def test_trace_ends_at_the_result():
     torch.testing.assert_close(trace.v[-1], ida_routing(u_hat, weight, bias, 3)[:, 0])
     assert trace.u_hat.shape == (2, 5, 3, 4) and trace.b.shape == (3, 2, 5, 3)
     assert (trace.a == 1).all() and trace.a.shape == (3, 2, 3)
+    torch.testing.assert_close(ida_routing(u_hat, weight, bias)[:, 0], trace.v[1])  # usually two
+    assert len(ida_trace(u_hat, weight, bias).v) == 2
     rest = ida_trace(u_hat, weight, bias, 2, v=ida_routing(u_hat, weight, bias, 1))
     torch.testing.assert_close(rest.v, trace.v[1:])
 

@@ -245,6 +245,9 @@ def test_dynamic_routing_of_one_place_is_that_of_votes():
     torch.testing.assert_close(trace.v[-1], expected)
     leaf = inputs(1, 2, 3, 2, 2)[0].requires_grad_()
     assert torch.autograd.gradcheck(dynamic_routing_places, leaf)
+    for route in (dynamic_routing_places, dynamic_routing_places_trace):
+        with pytest.raises(UserError, match="num_iters must be at least 1, not 0"):
+            route(u_hat, 0)
 
 
 @both

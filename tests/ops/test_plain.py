@@ -40,3 +40,11 @@ def test_gradients_are_those_that_are_needed_and_can_be_differentiated():
         (dx,) = plain_gradients(torch.exp, (x,), (True,), torch.ones_like(x))
     assert not dx.requires_grad
     assert plain_gradients(torch.exp, (x,), (False,), torch.ones_like(x)) == [None]
+
+
+def test_gradients_are_as_exact_as_the_inputs():
+    """Products of fp32 that autocast would make in half precision stay what they are."""
+    x, y = torch.rand(2, 8, 8, generator=torch.Generator().manual_seed(0))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        (dx,) = plain_gradients(lambda x: x @ y, (x.requires_grad_(),), (True,), torch.ones(8, 8))
+    torch.testing.assert_close(dx, torch.ones(8, 8) @ y.T)

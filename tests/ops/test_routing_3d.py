@@ -206,3 +206,6 @@ def test_trace_is_of_the_type_of_the_result(dtype):
     assert routing_3d(u, W, bias=bias).dtype == dtype
     assert trace[6:] == (False, True, "3-D routing") and not routing_3d_trace(u, W).biased
     assert len(trace.v) == 3
+    N, I, parents, E = trace.u_hat.shape
+    assert trace.s.shape == trace.v.shape == (3, N, parents, E)
+    assert trace.b.shape == trace.c.shape == (3, N, I, parents)

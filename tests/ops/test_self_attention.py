@@ -42,6 +42,8 @@ def test_squashed_length_and_direction():
 
 
 def test_squash_by_hand():
+    alone = exponential_squash(torch.tensor(-3.0))
+    torch.testing.assert_close(alone, torch.tensor(-3.0).expm1())  # -(1 - e^-3)
     v = exponential_squash(torch.tensor([3.0, 4.0]))
     torch.testing.assert_close(v, (1 - exp(-5)) * torch.tensor([0.6, 0.8]))
 
@@ -149,6 +151,7 @@ def test_votes_of_many_places_with_a_share_of_ones_own():
     torch.testing.assert_close(v, self_attention_routing(u, W, bias=bias))
     places = self_attention_routing_votes(torch.stack([u_hat, 2 * u_hat], dim=1), bias=bias)
     torch.testing.assert_close(places[:, 0], v)
+    torch.testing.assert_close(self_attention_routing_votes(u_hat[0], bias=bias), v[0])
     even = self_attention_routing_votes(u_hat, share=lambda b: torch.full_like(b, 0.5))
     torch.testing.assert_close(even, exponential_squash(u_hat.sum(dim=1) / 2))
 

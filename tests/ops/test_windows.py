@@ -75,7 +75,9 @@ def test_gradients_are_exact():
 def test_mistakes_are_sentences():
     with pytest.raises(UserError, match="3×3 does not fit a map of 2×9"):
         Windows((2, 9), 3)
-    with pytest.raises(UserError, match="at least 1"):
-        Windows((5, 5), 3, 0)
+    for kernel, stride in ((3, 0), (0, 1)):
+        with pytest.raises(UserError, match="at least 1"):
+            Windows((5, 5), kernel, stride)
+    assert Windows((5, 4), 1).places == (5, 4)
     with pytest.raises(UserError, match=r"\[N, 5, 5, B, …\]"):
         Windows((5, 5), 3).gather(torch.zeros(2, 6, 5, 3))

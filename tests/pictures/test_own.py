@@ -267,6 +267,9 @@ def test_a_column_that_tells_nothing_is_refused(tmp_path):
         open_own(path, Layout(numbers_from="size,age")).split("train")
     task = open_own(path, Layout(numbers_from="age"), holdout=0).task
     assert all(x == np.float32(x) for x in task.ranges[0])
+    own = open_own(path, Layout(numbers_from="age"))
+    ages = own.split("train").labels.flatten()
+    assert own.task.ranges == ((ages.min().item(), ages.max().item()),)
 
 
 @pytest.mark.parametrize("size", [0, 10_001])

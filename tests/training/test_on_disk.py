@@ -91,6 +91,17 @@ def test_folds_their_cnns_and_the_report_read_from_the_disk(configs):
     assert memory["data"] == disk["data"]
 
 
+def test_a_system_without_groups_limits_nothing(monkeypatch, tmp_path):
+    monkeypatch.setattr(room, "MINE", tmp_path / "none")
+    assert room._left_by_groups() == []
+    (tmp_path / "memory.max").write_text("1000\n")
+    (tmp_path / "memory.stat").write_text("anon 300\nfile 600\n")
+    (tmp_path / "mine").write_text("0::/\n")
+    monkeypatch.setattr(room, "MINE", tmp_path / "mine")
+    monkeypatch.setattr(room, "GROUPS", tmp_path)
+    assert room._left_by_groups()[0] == 700
+
+
 def test_what_does_not_fit_stays_on_the_disk(configs, monkeypatch):
     config = replace(configs(**CAPSULES)[0], images_in="auto")
     if room.free_memory(CPU) is None:
