@@ -67,8 +67,14 @@ CANDIDATES: dict[str, dict[str, Any]] = {
         **MODERN,
         "options": ("primary_stride=2", "decoder=(128, 256)", "channels=(64, 128, 192)"),
     },
+    "modern, coarse, convolutions draw, weight decay 0.05": {
+        **MODERN,
+        "options": ("primary_stride=2", "decoder=conv"),
+        **DECAY,
+    },
     "modern CNN, coarse, weight decay 0.05": CNN_MODERN,
     "modern CNN, coarse, weight decay 0.05, lr 1e-3": {**CNN_MODERN, "lr": 1e-3},
+    "modern CNN, coarse, weight decay 0.05, lr 4e-3": {**CNN_MODERN, "lr": 4e-3},
 }
 
 
