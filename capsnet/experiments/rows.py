@@ -15,6 +15,7 @@ BASELINE_OURS = f"{BASELINE}, our recipe"
 RELEASED = "CapsNet as in the authors' code"
 OURS = f"{RELEASED}, our recipe"
 OURS_WARPED = f"{OURS}, small warps"
+MODERN = "capsules on a modern stem"
 
 # Test errors in per cent that the paper gives: MNIST, MultiMNIST.
 IN_THE_PAPER = {
@@ -26,6 +27,7 @@ IN_THE_PAPER = {
     RELEASED: ("–", "–"),
     OURS: ("–", "–"),
     OURS_WARPED: ("–", "–"),
+    MODERN: ("–", "–"),
     BASELINE_OURS: ("–", "–"),
 }
 
