@@ -68,7 +68,10 @@ class Lesson(nn.Module):
     def __init__(self, model: Model, compiled: bool) -> None:
         super().__init__()
         self.model = model
-        self.answer = torch.compile(answer_and_loss) if compiled else answer_and_loss
+        self.answer = answer_and_loss
+        if compiled:
+            torch.compiler.reset()  # after eight models torch would compile no more, unsaid
+            self.answer = torch.compile(answer_and_loss)
 
     def forward(self, batch: Batch, progress: Progress) -> tuple[Tensor, Tensor]:
         """Return loss and misses [N]."""

@@ -1,6 +1,7 @@
 import json
 import math
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
@@ -8,6 +9,7 @@ from outcome import history, same_outcome
 
 from capsnet.data import Augment, open_data
 from capsnet.errors import UserError
+from capsnet.models import Progress, create_model
 from capsnet.models.tensor_file import load_tensors
 from capsnet.models.weights import find_model
 from capsnet.tasks import OneLabel
@@ -16,7 +18,7 @@ from capsnet.training.evaluation import evaluate, unpack
 from capsnet.training.loop import train
 from capsnet.training.outcome import Finished, Interrupted
 from capsnet.training.setup import build_model, open_stream
-from capsnet.training.step import TrainStep, epoch_plan
+from capsnet.training.step import Lesson, TrainStep, epoch_plan
 
 CNN = {"model": "cnn_small", "options": ("channels=4", "dropout=0.5")}
 
@@ -280,6 +282,25 @@ def test_compiled_step_learns_the_same(tiny):
     train(one), train(other)
     for a, b in zip(history(one), history(other), strict=True):
         assert a["loss"] == pytest.approx(b["loss"], rel=1e-3)
+
+
+def test_every_run_of_a_process_is_compiled(monkeypatch):
+    """Torch compiles a function for so many models; one more would run as it is, unsaid."""
+    compiled = []
+
+    def keep(graph, inputs):
+        compiled.append(graph)
+        return graph.forward
+
+    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend=keep))
+    stream = open_data("digits", "test", num_samples=4)
+    batch = stream.batch(stream.plan(None))
+    progress = Progress(torch.zeros(()), 1, 1)
+    with torch._dynamo.config.patch(recompile_limit=2):
+        for _ in range(4):
+            seen = len(compiled)
+            Lesson(create_model("cnn_small", channels=2).eval(), True)(batch, progress)
+            assert len(compiled) > seen
 
 
 def test_folder_of_own_colour_pictures_trains(tiny, tmp_path):
