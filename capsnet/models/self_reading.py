@@ -96,7 +96,7 @@ def self_reading(
         raise UserError(f"{model.name} does not tell one class of an image; choose one that does.")
     if len(images) == 0:
         raise UserError("There is no image to draw; give at least one.")
-    both = torch.as_tensor(amount)[..., None] * torch.tensor([1.0, -1.0])
+    both = torch.as_tensor(amount).cpu()[..., None] * torch.tensor([1.0, -1.0])
     same, change = [], []
     for winner, before, drawn in moved_drawings(model, images, both):
         read = (reader or model)(drawn.flatten(0, 2)).answers.argmax(1).view(drawn.shape[:3])
