@@ -54,6 +54,12 @@ CANDIDATES: dict[str, dict[str, Any]] = {
     "modern, coarse, small decoder": {**MODERN, "options": LESS},
     "modern, coarse, affine 5": {**MODERN, "options": COARSE, **AFFINE_5},
     "modern, coarse, small decoder, weight decay 0.05": {**MODERN, "options": LESS, **DECAY},
+    "modern, coarse, small decoder, weight decay 0.05, lr 4e-3": {
+        **MODERN,
+        "options": LESS,
+        **DECAY,
+        "lr": 4e-3,
+    },
     "modern, coarse, small decoder, reconstruction 0.001": {
         **MODERN,
         "options": LESS,
@@ -75,6 +81,7 @@ CANDIDATES: dict[str, dict[str, Any]] = {
     "modern CNN, coarse, weight decay 0.05": CNN_MODERN,
     "modern CNN, coarse, weight decay 0.05, lr 1e-3": {**CNN_MODERN, "lr": 1e-3},
     "modern CNN, coarse, weight decay 0.05, lr 4e-3": {**CNN_MODERN, "lr": 4e-3},
+    "modern CNN, coarse, weight decay 0.05, lr 8e-3": {**CNN_MODERN, "lr": 8e-3},
 }
 
 
