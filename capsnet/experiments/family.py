@@ -54,8 +54,8 @@ def recipes(
     common: dict[str, Any] = {
         "data": data,
         "epochs": epochs,
-        "batch_size": 128,
-        "lr": 1e-3,
+        "batch_size": 256,
+        "lr": 2e-3,
         "schedule": "linear",
         "weight_decay": 0.05,
         "holdout": HOLDOUT,
@@ -160,6 +160,8 @@ EXPERIMENTS = (
         {},
         epochs=200,
         num_samples=FEW,
+        batch_size=128,
+        lr=1e-3,
     ),
     experiment(
         "family-cifar10", "A few heads on one stem: CIFAR-10", "cifar10", {}, BEST, 60, **MOVED

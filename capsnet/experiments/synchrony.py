@@ -71,7 +71,7 @@ def recipes(seed: int) -> dict[str, TrainConfig]:
             data=source,
             num_samples=CROWDS,
             epochs=EPOCHS,
-            batch_size=128,
+            batch_size=256,
             lr=2e-3,
             schedule="linear",
             warmup_steps=1_000,

@@ -54,6 +54,11 @@ CANDIDATES: dict[str, dict[str, Any]] = {
     "modern, coarse, small decoder": {**MODERN, "options": LESS},
     "modern, coarse, affine 5": {**MODERN, "options": COARSE, **AFFINE_5},
     "modern, coarse, small decoder, weight decay 0.05": {**MODERN, "options": LESS, **DECAY},
+    "modern, coarse, smaller decoder, weight decay 0.05": {
+        **MODERN,
+        "options": ("primary_stride=2", "decoder=(128, 256)"),
+        **DECAY,
+    },
     "modern, coarse, small decoder, weight decay 0.05, lr 4e-3": {
         **MODERN,
         "options": LESS,
