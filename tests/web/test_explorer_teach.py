@@ -168,6 +168,19 @@ def test_films_and_maps_are_above_the_fold(visit, width, height):
         assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
+CUT = "all => all.filter((e) => e.scrollWidth > e.clientWidth).map((e) => e.innerText)"
+
+
+def test_no_line_above_the_pictures_is_cut(visit):
+    page = visit("sample=3", 1280)
+    page.set_viewport_size({"width": 1280, "height": 720})
+    for mode in MODES:
+        page.get_by_role("tab", name=mode.capitalize()).click()
+        quiet(page)
+        lines = page.locator(".title p, .columns > section > :is(h2, .sub)")
+        assert lines.count() == 11 and lines.evaluate_all(CUT) == [], mode
+
+
 @pytest.mark.parametrize(("width", "theme"), [(1280, "light"), (360, "dark")])
 def test_accessible_for_teachers(visit, width, theme):
     page = visit("mode=route&sample=3&caption=Look&hide=article", width, theme)
