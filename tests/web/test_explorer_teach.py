@@ -255,6 +255,7 @@ def test_the_tour_visits_every_mode_and_covers_nothing(visit, width, height, mot
                 " && document.querySelector('#panel .primary').innerText.includes('Play')"
             )
             assert state_of(page)["step"] == "3"
+            assert page.locator(".agreement svg").bounding_box() == pytest.approx(light, abs=1)
         for _ in range(5):  # the focus stays in the bubble
             page.keyboard.press("Tab")
             assert page.evaluate("document.activeElement.closest('main, header') === null")
