@@ -116,6 +116,9 @@ export function startTour(go) {
     welcome.hidden = true;
   };
   welcome.hidden = recall(SEEN) !== null;
+  // Who has begun needs the place it takes; the tour keeps its button.
+  for (const begun of ["click", "change"])
+    document.querySelector("main")?.addEventListener(begun, () => (welcome.hidden = true));
   byId("welcome-close").addEventListener("click", () => {
     dismiss();
     button.focus(); // the line took the focus away with it
