@@ -64,3 +64,9 @@ def test_tweak_is_no_endless_page(visit):
     below = [page.locator(part).bounding_box()["y"] for part in ("#panel", "#column-primary")]
     assert drawn["y"] < below[0] < below[1]  # what the first line asks to drag is not far
     assert page.eval_on_selector(".film-row", "row => row.getBoundingClientRect().top") < 1000
+
+
+def test_the_copy_above_the_films_is_there_at_once(visit):
+    page = visit("sample=3", width=360)
+    page.wait_for_selector(".film-row")
+    assert settled(page, COPIES[1]) == drawing(page)
