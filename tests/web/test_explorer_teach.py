@@ -181,6 +181,15 @@ def test_no_line_above_the_pictures_is_cut(visit):
         assert lines.count() == 11 and lines.evaluate_all(CUT) == [], mode
 
 
+def test_a_picture_that_is_presented_with_a_caption_is_whole(visit):
+    page = visit("mode=route&sample=3&present=1&caption=Which parts agree?", 1280)
+    page.set_viewport_size({"width": 1280, "height": 720})
+    for picture in ("#input", "#primary", "#flow"):
+        drawn, bar = (page.locator(part).bounding_box() for part in (picture, "#present-bar"))
+        assert drawn["y"] + drawn["height"] <= bar["y"]
+        page.keyboard.press("ArrowRight")
+
+
 @pytest.mark.parametrize(("width", "theme"), [(1280, "light"), (360, "dark")])
 def test_accessible_for_teachers(visit, width, theme):
     page = visit("mode=route&sample=3&caption=Look&hide=article", width, theme)
