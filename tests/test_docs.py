@@ -67,6 +67,15 @@ def test_commands_of_the_readme_run_one_after_the_other(cli, tmp_path, monkeypat
     assert {*ran} == {*VERBS} - {"explore", "demo", "models", "info", "reproduce"}
 
 
+def test_the_readme_is_short():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    code, remarks, tables = r"```.*?```", r"<[^>]*>", r"^\|.*$"
+    pictures, targets = r"!\[[^]]*\]\([^)]*\)", r"\]\([^)]*\)"
+    for no_prose in (code, remarks, tables, pictures, targets):
+        text = re.sub(no_prose, " ", text, flags=re.S if no_prose == code else re.M)
+    assert 300 < len(re.findall(r"\S*\w\S*", text)) <= 600
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
 def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):

@@ -69,10 +69,13 @@ def test_one_number_is_moved_by_hand(visit):
     moved.get_by_role("slider").fill("0.25")
     wait_for_change(page, unmoved, f"{NUMBERS} canvas")
     one = settled(page, f"{NUMBERS} canvas")
-    moved.get_by_role("combobox").select_option("number 2")
+    films = page.locator(".film-row").evaluate_all("rows => rows.map((row) => row.dataset.dim)")
+    assert moved.get_by_role("combobox").input_value() == films[0]  # that which changes most
+    moved.get_by_role("combobox").select_option(films[1])
     wait_for_change(page, one, f"{NUMBERS} canvas")
     two = settled(page, f"{NUMBERS} canvas")
-    page.goto(page.url.split("#")[0] + "#sample=3&which=3&tweak=0,0.25")
+    tweak = int(films[1]) * "0," + "0.25"
+    page.goto(page.url.split("#")[0] + f"#sample=3&which=3&tweak={tweak}")
     page.reload()
     page.wait_for_selector("body[data-ready]")
     assert settled(page) == two

@@ -154,6 +154,15 @@ def test_the_focus_outlives_the_welcome(visit):
     assert page.evaluate("document.activeElement.id") == "tour-button"
 
 
+def test_the_welcome_makes_room_for_who_has_begun(visit):
+    page = visit(toured=False)
+    assert page.locator("#welcome").is_visible()
+    page.locator("#input-tools .sample").nth(3).click()
+    assert page.locator("#welcome").is_hidden()
+    page.reload()
+    page.wait_for_selector("#welcome:not([hidden])")  # its tour was not taken
+
+
 def test_a_first_picture_that_does_not_come_can_be_asked_for_again(visit):
     page = visit("sample=3")
     page.add_init_script(

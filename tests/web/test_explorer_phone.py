@@ -61,3 +61,12 @@ def test_tweak_is_no_endless_page(visit):
     assert page.locator("main").bounding_box()["height"] < 2600
     input_, drawn = (page.locator(part).bounding_box() for part in ("#input", "#reconstruction"))
     assert abs(input_["y"] - drawn["y"]) < 30  # side by side
+    below = [page.locator(part).bounding_box()["y"] for part in ("#panel", "#column-primary")]
+    assert drawn["y"] < below[0] < below[1]  # what the first line asks to drag is not far
+    assert page.eval_on_selector(".film-row", "row => row.getBoundingClientRect().top") < 1000
+
+
+def test_the_copy_above_the_films_is_there_at_once(visit):
+    page = visit("sample=3", width=360)
+    page.wait_for_selector(".film-row")
+    assert settled(page, COPIES[1]) == drawing(page)

@@ -168,6 +168,28 @@ def test_films_and_maps_are_above_the_fold(visit, width, height):
         assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
+CUT = "all => all.filter((e) => e.scrollWidth > e.clientWidth).map((e) => e.innerText)"
+
+
+def test_no_line_above_the_pictures_is_cut(visit):
+    page = visit("sample=3", 1280)
+    page.set_viewport_size({"width": 1280, "height": 720})
+    for mode in MODES:
+        page.get_by_role("tab", name=mode.capitalize()).click()
+        quiet(page)
+        lines = page.locator(".title p, .columns > section > :is(h2, .sub)")
+        assert lines.count() == 11 and lines.evaluate_all(CUT) == [], mode
+
+
+def test_a_picture_that_is_presented_with_a_caption_is_whole(visit):
+    page = visit("mode=route&sample=3&present=1&caption=Which parts agree?", 1280)
+    page.set_viewport_size({"width": 1280, "height": 720})
+    for picture in ("#input", "#primary", "#flow"):
+        drawn, bar = (page.locator(part).bounding_box() for part in (picture, "#present-bar"))
+        assert drawn["y"] + drawn["height"] <= bar["y"]
+        page.keyboard.press("ArrowRight")
+
+
 @pytest.mark.parametrize(("width", "theme"), [(1280, "light"), (360, "dark")])
 def test_accessible_for_teachers(visit, width, theme):
     page = visit("mode=route&sample=3&caption=Look&hide=article", width, theme)
@@ -242,6 +264,7 @@ def test_the_tour_visits_every_mode_and_covers_nothing(visit, width, height, mot
                 " && document.querySelector('#panel .primary').innerText.includes('Play')"
             )
             assert state_of(page)["step"] == "3"
+            assert page.locator(".agreement svg").bounding_box() == pytest.approx(light, abs=1)
         for _ in range(5):  # the focus stays in the bubble
             page.keyboard.press("Tab")
             assert page.evaluate("document.activeElement.closest('main, header') === null")

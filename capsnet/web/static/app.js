@@ -139,15 +139,17 @@ async function copyLink() {
 
 function describeModel() {
   const { card } = scene;
-  const parts = [
-    `${card.name} trained on ${card.data}: `,
-    number(`${card.num_parameters.toLocaleString("en")} parameters`, "Numbers learnt in training"),
-  ];
-  if (card.error_percent !== null) {
-    const error = `${card.error_percent.toFixed(2)} % test error`;
-    parts.push(", ", number(error, "Share of the test images that it gets wrong"));
-  }
-  byId("model").replaceChildren(...parts);
+  const error = `${card.error_percent?.toFixed(2)} % test error`;
+  const size = `${card.num_parameters.toLocaleString("en")} parameters`;
+  const said =
+    card.error_percent === null
+      ? [card.name, " trained"]
+      : [card.name, ": ", number(error, "Share of the test images that it gets wrong")];
+  byId("model").replaceChildren(
+    ...said,
+    ` on ${card.data}`,
+    h("span", { class: "size" }, ", ", number(size, "Numbers learnt in training")),
+  );
 }
 
 async function main() {

@@ -5,6 +5,7 @@
 /** @import { Routed, Slider } from "./types.js" */
 
 import { decode, latest } from "./api.js";
+import { loadDimensions, measuredName, ownName, ranked } from "./dimensions.js";
 import { byId, h, minus, svg } from "./dom.js";
 import { CapsuleMap, lengthColours, paint, shareColours, shareScale } from "./draw.js";
 import { couplings, range } from "./maps.js";
@@ -15,7 +16,7 @@ const MOST_BARS = 10;
 const MOST_VOTES = 150;
 const WIDEST = 0.06; // a vote whose coupling is 1, in a half disc of radius 1
 
-const moved = { e: 0, by: 0 }; // the number that is moved by hand, and how far
+const moved = { e: -1, by: 0 }; // the number that is moved by hand (-1: the first), and how far
 
 /**
  * @typedef {object} Figure
@@ -238,7 +239,7 @@ function drawRouting({ live, caption }) {
 }
 
 /** One number of the chosen capsule, moved by hand. @param {Figure} figure */
-function drawNumbers({ live, caption }) {
+async function drawNumbers({ live, caption }) {
   const { analysis, card, which, by } = scene;
   const name = card.classes[which];
   const pose = analysis.v[which];
@@ -249,6 +250,13 @@ function drawNumbers({ live, caption }) {
     caption.textContent = why;
     return live.replaceChildren();
   }
+  const isKnown = card === scene.info.capsnet; // of other networks nothing was measured
+  if (isKnown) await loadDimensions();
+  if (scene.analysis !== analysis || scene.which !== which) return; // it is drawn anew
+  const order = isKnown ? ranked(which) : [...pose.keys()];
+  if (!(moved.e in pose)) moved.e = order[0];
+  /** @param {number} e */
+  const called = (e) => (isKnown && (ownName(which, e) || measuredName(which, e))) || "";
   const { low, high, step } = /** @type {Slider} */ (scene.info.limits.tweaks.at(-1));
   const canvas = h("canvas", { role: "img", "aria-label": `What capsule ${name} draws` });
   const [, H, W] = card.image_shape;
@@ -257,14 +265,20 @@ function drawNumbers({ live, caption }) {
   const choice = h(
     "select",
     { "aria-label": "Which number is moved", onchange: () => move() },
-    pose.map((_, e) => h("option", { value: e, selected: e === moved.e }, `number ${e + 1}`)),
+    order.map((e) =>
+      h(
+        "option",
+        { value: e, selected: e === moved.e },
+        `number ${e + 1}${called(e) && `: ${called(e)}`}`,
+      ),
+    ),
   );
   const slider = h("input", { type: "range", min: low, max: high, step, oninput: () => move() });
   slider.value = String(moved.by);
   const output = h("output");
   const redraw = latest(async () => {
-    const e = Math.min(moved.e, pose.length - 1);
-    const bytes = await decode([[{ which, v: pose.with(e, pose[e] + moved.by) }]], by);
+    const { e, by: far } = moved;
+    const bytes = await decode([[{ which, v: pose.with(e, pose[e] + far) }]], by);
     if (live.contains(canvas)) paint(canvas, bytes, card.image_shape);
   });
   function move() {

@@ -127,11 +127,11 @@ function describe() {
     byId("sub-classes"),
     number(`${card.classes.length}`, "one capsule for each class"),
     ...(scene.cnn
-      ? [" capsules; the thin blue bar is the CNN"]
+      ? [" capsules; thin blue bar: the CNN"]
       : [
           " vectors of ",
           number(`${card.class_dim}`, "Numbers in each class capsule"),
-          card.tells_numbers ? `; it says ${scene.analysis.said}` : "; length = “it is there”",
+          card.tells_numbers ? `; it says ${scene.analysis.said}` : "; length = how sure",
         ]),
   );
   const doubts = allDoubts();
@@ -140,7 +140,7 @@ function describe() {
   const name = card.classes[scene.which];
   if (!scene.drawsItself) {
     byId("sub-reconstruction").textContent = card.has_decoder
-      ? `drawn ${scene.when || `by capsule ${name} alone`}` // one line, so that nothing moves
+      ? scene.when || `by capsule ${name} alone` // one line, so that nothing moves
       : "none";
   }
   refill(byId("note-primary"), ...(state.mode === "route" ? describeSent(name) : [LENGTHS]));

@@ -240,7 +240,7 @@ export function drawTable(table) {
     h(
       "p",
       { class: "note" },
-      "Point at a primary capsule above to see its numbers; click or tap it to hold it.",
+      "Point at a primary capsule to see its numbers; click or tap it to hold it.",
     ),
   );
 }

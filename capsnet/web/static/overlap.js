@@ -281,7 +281,7 @@ async function build(panel, signal) {
       card.image_shape,
     );
     byId("reconstruction").setAttribute("aria-label", "Both digits as their capsules draw them");
-    byId("sub-reconstruction").textContent = "both digits, each drawn alone";
+    byId("sub-reconstruction").textContent = "each drawn alone";
     pictures.forEach((picture, k) => {
       const name = card.classes[scene.rivals[k]];
       paintColours(extra[k], [[picture, COLOURS[k]]], card.image_shape);

@@ -20,7 +20,8 @@ import { state } from "./state.js";
 
 /** @returns {Stop[]} */
 function stops() {
-  const { has_decoder: draws, class_dim: numbers } = scene.info.capsnet;
+  const { has_decoder: draws, class_dim: numbers, routing } = scene.info.capsnet;
+  const votes = routing === "dynamic"; // only these are routed, and shown, in the page
   const mode = draws ? "tweak" : "route";
   /** @type {Stop[]} */
   const all = [
@@ -63,11 +64,11 @@ function stops() {
       text: "Drag a frame along its film: one number of the capsule changes, and the drawing follows. Give the number a name.",
     },
     {
-      at: ".steps",
+      at: votes ? ".agreement svg" : ".steps",
       mode: "route",
       plays: true,
       heading: "Route: watch the votes agree",
-      text: "This is playing now. At first each part sends the same share to all classes; with every iteration it sends more to where its vote agrees, and the capsule grows longer.",
+      text: `This is playing now. ${votes ? "A dot is the vote of one part; the arrow is the class capsule. " : ""}At first each part sends the same share to all classes; with every iteration it sends more to where its vote agrees, and the capsule grows longer.`,
     },
     {
       at: "#column-reconstruction",
@@ -115,6 +116,9 @@ export function startTour(go) {
     welcome.hidden = true;
   };
   welcome.hidden = recall(SEEN) !== null;
+  // Who has begun needs the place it takes; the tour keeps its button.
+  for (const begun of ["click", "change"])
+    document.querySelector("main")?.addEventListener(begun, () => (welcome.hidden = true));
   byId("welcome-close").addEventListener("click", () => {
     dismiss();
     button.focus(); // the line took the focus away with it

@@ -5,7 +5,7 @@ import { drawReconstruction } from "./columns.js";
 import { drawClasses } from "./classes.js";
 import { hasSpreads, loadDimensions, ranked } from "./dimensions.js";
 import { h, number, say } from "./dom.js";
-import { miniature, paintStrip } from "./draw.js";
+import { miniature, paintStrip, refreshMiniatures } from "./draw.js";
 import { savePng } from "./export.js";
 import { filmRow, sliderOf, SPREADS, STEPS } from "./film.js";
 import { showInputTools } from "./input.js";
@@ -84,6 +84,7 @@ export async function enter(panel, signal) {
     ),
     films,
   );
+  refreshMiniatures(); // the drawing may have been there first
 
   /** The films as a file shows them: each with its name, and how far they go. */
   function sheet() {
