@@ -49,8 +49,12 @@ ROWS: dict[str, tuple[float, float, tuple[str, ...]]] = {
     CYCLE: (0.01, 0.05, (ON,)),
     NOISE: (0.01, 0.05, (ON, "pose_noise=0.1")),
     f"{CYCLE}, no weight decay": (0.01, 0.0, (ON,)),
+    "reconstruction × 40, no weight decay": (0.02, 0.0, ()),
+    "reconstruction × 40, cycle, no weight decay": (0.02, 0.0, (ON,)),
 }
-COLOURS = dict(zip(ROWS, (RED, ORANGE, YELLOW, BLUE, PINK, GREEN, SKY), strict=True))
+COLOURS = dict(
+    zip(ROWS, (RED, ORANGE, YELLOW, BLUE, PINK, GREEN, SKY, "grey", "black"), strict=True)
+)
 
 
 def recipes(seed: int) -> dict[str, TrainConfig]:
