@@ -59,7 +59,7 @@ mutants: setup
 audit:
 	python3 -m venv .audit
 	.audit/bin/pip install --quiet --disable-pip-version-check pip-audit==2.10.1
-	.audit/bin/pip-audit --no-deps --disable-pip --progress-spinner off -r constraints.txt
+	.audit/bin/pip-audit --strict --no-deps --disable-pip --progress-spinner off -r constraints.txt
 
 licences: setup
 	$(BIN)/python -m capsnet.dev licences
