@@ -102,3 +102,13 @@ def test_numbers_are_parted_too_and_keep_the_shares_of_their_ranges():
         part(listing_of(["a", "a", "b"]), np.arange(3), 0, 0)
     with pytest.raises(UserError, match="The class 'b' has only one group; add more"):
         part(listing_of(["a", "a", "b", "b"]), np.array([0, 1, 2, 2]), 0, 0)
+
+
+def test_validation_may_lack_a_rare_class_and_tests_may_not():
+    # Two groups of the rare class: one is for tests, and the other stays in training.
+    listing = listing_of(["a"] * 40 + ["b"] * 4)
+    together = np.array([*(k // 2 for k in range(40)), 20, 20, 21, 21])
+    for seed in range(3):
+        found = count(listing, part(listing, together, None, seed))
+        assert found["test", "b"] == found["train", "b"] == 2
+        assert found["validation", "a"] >= 4 and found["validation", "b"] == 0

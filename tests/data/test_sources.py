@@ -533,3 +533,24 @@ def test_pip_that_brings_no_wheel_is_a_reason(brings, tmp_path, monkeypatch):
     else:
         with pytest.raises(OSError, match="pip cannot download a==1: it brought no file"):
             wheel.download_wheel("a==1", tmp_path)
+
+
+def test_a_connection_is_given_up_after_the_patience_that_is_told(tmp_path, monkeypatch):
+    told = []
+
+    class Downloader:
+        def __init__(self, timeout=None):
+            told.append(timeout)
+
+        def __call__(self, url, target, _):
+            told.extend([url, target])
+
+    monkeypatch.setattr("pooch.HTTPDownloader", Downloader)
+    download("http://host/file", tmp_path / "file", 7.5)
+    assert told == [7.5, "http://host/file", str(tmp_path / "file")]
+
+
+def test_a_file_that_was_found_is_told_without_its_content(source, cache):
+    put(cache, **FILES)
+    words = repr(locate(source)["two"])
+    assert "cache" in words and "second file" not in words

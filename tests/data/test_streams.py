@@ -449,3 +449,12 @@ def test_angles_are_drawn_up_to_a_right_angles_half():
     assert stream.task.ranges == ((-45.0, 45.0),) and stream.task.names == ("rotation",)
     angle = stream.plan(seeded(0))["angle"]
     assert -45 <= angle.min() < -44 and 44 < angle.max() <= 45 and angle.mean().abs() < 3
+
+
+@pytest.mark.parametrize("side", [6, 7, 9, 10, 13])
+def test_what_cannot_be_in_the_middle_is_nearer_to_the_top_and_left(side):
+    images = random_split(num=3, height=6, width=5).images
+    placed = place(images, torch.zeros(3, 2, dtype=torch.long), (side, side))
+    top, left = (side - 6) // 2, (side - 5) // 2
+    assert torch.equal(placed[:, :, top : top + 6, left : left + 5], images)
+    assert placed.sum() == images.sum()
