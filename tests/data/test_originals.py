@@ -183,3 +183,13 @@ def test_affnist_of_other_sizes_is_refused(tmp_path):
         savemat(tmp_path / "test.mat", data, do_compression=True)
         with pytest.raises(UserError, match=f"not an affNIST file .{why}"):
             load_affnist(tmp_path, "test")
+
+
+@pytest.mark.parametrize(
+    "shape, kind", [((6, 1, 9, 9), "u1"), ((6, 2, 81), "u1"), ((6, 2, 9, 9), "<i4")]
+)
+def test_smallnorb_is_stereo_pairs_of_bytes(norb, shape, kind):
+    path = norb[0] / f"{STEMS['train']}-dat.mat"  # which comes before the .gz
+    path.write_bytes(norb_bytes(np.zeros(shape, kind)))
+    with pytest.raises(UserError, match="are not stereo pairs"):
+        load_smallnorb(norb[0], "train")

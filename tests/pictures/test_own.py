@@ -131,6 +131,7 @@ def test_several_labels_and_numbers_become_splits(tmp_path):
     several = open_own(path, Layout(class_from="red,big"))
     train = several.split("train")
     assert isinstance(train.task, SeveralLabels) and train.labels.shape[1] == 2
+    assert train.labels.dtype == torch.int64
     row = train.files.index("0.png") if "0.png" in train.files else None
     assert row is None or train.labels[row].tolist() == [0, 1]
     numbers = open_own(path, Layout(numbers_from="age"))
@@ -282,6 +283,7 @@ def test_sizes_have_bounds(tmp_path, size):
     with pytest.raises(UserError, match=sentence):
         open_data(str(root), "test", image_size=size)
     assert open_own(root, size=1).stored.images.shape[2:] == (1, 1)
+    assert open_data(str(root), "test", image_size=1).image_shape == (1, 1, 1)
 
 
 def test_a_split_says_of_whom_its_pictures_are(tmp_path):
