@@ -41,12 +41,14 @@ long: setup
 soak: setup
 	rm -f soak.jsonl
 	CAPSNET_SOAK=soak.jsonl OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 tests/soak
-	$(BIN)/python tests/soak/table.py soak.jsonl docs/reliability.md
+	$(BIN)/python tests/soak/table.py soak.jsonl docs/reliability.md soak
 
-# N inputs that nobody wrote over all readers of files.
+# N inputs that nobody wrote over all readers of files; their table in docs/reliability.md is written anew.
 fuzz: N ?= 1000000
 fuzz: setup
+	rm -f fuzz.jsonl
 	CAPSNET_SOAK=fuzz.jsonl CAPSNET_FUZZ=$(N) OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 tests/soak/test_readers.py
+	$(BIN)/python tests/soak/table.py fuzz.jsonl docs/reliability.md fuzz
 
 # Faults in the code on purpose: N of them, drawn by SEED; some test has to fail for each.
 SEED ?= 1
@@ -59,7 +61,7 @@ mutants: setup
 audit:
 	python3 -m venv .audit
 	.audit/bin/pip install --quiet --disable-pip-version-check pip-audit==2.10.1
-	.audit/bin/pip-audit --no-deps --disable-pip --progress-spinner off -r constraints.txt
+	.audit/bin/pip-audit --strict --no-deps --disable-pip --progress-spinner off -r constraints.txt
 
 licences: setup
 	$(BIN)/python -m capsnet.dev licences

@@ -165,11 +165,6 @@ END = {
         "TensorBoard's files need tensorboard",
         "tensorboard",
     ),
-    "affnist": (
-        ["evaluate", "--weights", "run", "--data", "affnist", "--data-folder", "affnist"],
-        "affNIST's files need scipy",
-        "experiments",
-    ),
 }
 
 
@@ -177,8 +172,6 @@ END = {
 def core_only(tmp_path_factory):
     """What each command of WORK and END does where only the core is installed."""
     folder = tmp_path_factory.mktemp("core")
-    (folder / "affnist").mkdir()
-    (folder / "affnist" / "test.mat").touch()
     Image.new("L", (28, 28), 99).save(folder / "grey.png")
     missing = set().union(*(EXTRAS[x] for x in EXTRAS if x not in ("all", "dev"))) - CORE
     commands = [*WORK.values(), *(command for command, _, _ in END.values())]

@@ -9,7 +9,7 @@ import pytest
 import torch
 from PIL import Image
 
-from capsnet.data import Augment, check, fetch, list_data, open_data, register_data
+from capsnet.data import Augment, Split, check, fetch, list_data, open_data, register_data
 from capsnet.data.entries import (
     Request,
     _crowds,
@@ -18,7 +18,7 @@ from capsnet.data.entries import (
     _placed,
     _warped,
 )
-from capsnet.data.registry import DATA, TABLE, _with_channels, shows_digits
+from capsnet.data.registry import DATA, TABLE, _with_channels, find_data, shows_digits
 from capsnet.data.sets.digits import load_digits, make_digits
 from capsnet.data.sources.known import CIFAR10, DSPRITES, FASHION, MNIST
 from capsnet.data.sources.locate import locate
@@ -316,3 +316,48 @@ def test_crowds_of_digits_and_of_outlines():
     assert crowd.plan(None)["shift"].abs().max() == 10
     outlines = _crowds_of_shapes(split, replace(ask, num_samples=9))
     assert (outlines.num_samples, outlines.many, outlines.image_shape) == (9, (2, 4), (1, 28, 28))
+
+
+def test_what_is_registered_is_described_by_its_docstring_and_is_a_row_like_any(monkeypatch):
+    def load(split, ask):
+        images = torch.zeros(8, 1, 28, 28, dtype=torch.uint8)
+        return Split(images, torch.arange(8) % 2, ("even", "odd"))
+
+    monkeypatch.setitem(DATA, "noise", DATA["digits"])  # so that it is taken away again
+    for text, told in (("Some noise.\n\nAnd more.", "Some noise."), (None, "noise")):
+        del DATA["noise"]
+        load.__doc__ = text
+        assert register_data("noise")(load) is load
+        entry = DATA["noise"]
+        assert (entry.description, entry.licence, entry.needs) == (told, "yours", "nothing")
+        assert entry.takes_shift and entry.takes_warp and not entry.own and entry.load is load
+    register_data("noise", "Told.", "MIT", "luck")(load)  # again, as when a notebook's cell is
+    entry = find_data("noise", "here")[0]
+    assert (entry.description, entry.licence, entry.needs) == ("Told.", "MIT", "luck")
+    assert find_data("noise", "here")[1] == "here" and not shows_digits("noise")
+    assert open_data("noise", "train", augment=Augment(2), num_samples=4).num_samples == 4
+
+
+def test_what_is_a_path_and_what_is_a_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name, path in (
+        ("folder:x", "x"),
+        ("a/b", "a/b"),
+        ("./x", "x"),
+        (".x", ".x"),
+        ("~/x", str(tmp_path / "x")),
+        ("folder:~/x", str(tmp_path / "x")),
+        ("folder:digits", "digits"),
+    ):
+        entry, found = find_data(name)
+        assert entry.own and found == Path(path)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "table.csv").write_text("file,label\n")
+    for name in ("mine", "table.csv"):  # which are there
+        assert find_data(name)[1] == Path(name)
+    for name in ("theirs", "other.csv", "folder"):
+        with pytest.raises(UserError, match=f"no data set called '{name}'"):
+            find_data(name)
+    with pytest.raises(UserError, match="has no name"):
+        find_data("folder:")

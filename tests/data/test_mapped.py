@@ -1,5 +1,7 @@
 """Images that stay on the disk: what is read of them, when, and in how little memory."""
 
+import gc
+import os
 import queue
 import subprocess
 import sys
@@ -210,3 +212,74 @@ def test_pictures_need_no_memory_for_all_of_them(tmp_path):
     assert size > 2 * LITTLE and parts > 0
     refused = run("memory")  # the limit is one
     assert refused.returncode != 0 and "alloc" in refused.stderr.lower()
+
+
+def test_the_system_is_told_where_the_rows_are(array, monkeypatch):
+    told = []
+    monkeypatch.setattr(os, "posix_fadvise", lambda *what: told.append(what))
+    images = Mapped(array, np.array([7, 0, 31]))
+    found = images[torch.tensor([2, 0])]
+    with open(array.filename, "rb") as file:
+        for (number, start, size, kind), image in zip(told, found, strict=True):
+            assert (number, kind) == (images.file, os.POSIX_FADV_WILLNEED)
+            file.seek(start)
+            assert file.read(size) == image.numpy().tobytes()
+
+
+@pytest.mark.parametrize("num_bytes", [1, 250, 1 << 30])
+def test_all_are_read_in_parts_of_any_size(array, num_bytes, monkeypatch):
+    monkeypatch.setattr("capsnet.data.splits.mapped.CHUNK_BYTES", num_bytes)
+    rows = np.arange(NUM)[::-1].copy()
+    assert np.array_equal(Mapped(array, rows).load().numpy(), array[rows])
+
+
+def test_a_file_that_is_no_longer_asked_is_closed(array):
+    images = Mapped(array, np.arange(3))
+    number = images.file
+    assert os.fstat(number).st_size > images.nbytes
+    del images
+    gc.collect()
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(number)
+
+
+def test_the_size_of_images_of_more_than_bytes(tmp_path):
+    np.save(tmp_path / "deep.npy", np.zeros((4, 3, 5, 2), np.int16))
+    images = Mapped(np.load(tmp_path / "deep.npy", mmap_mode="r"), np.array([2, 0, 1]))
+    assert (images.row_bytes, images.nbytes, images.ndim) == (60, 180, 4)
+    assert images.subset(torch.tensor([1])).nbytes == images.to("cpu").row_bytes == 60
+
+
+def test_half_of_what_is_free_is_the_most(monkeypatch):
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")  # on a CPU each of the processes has them
+    gpu = torch.device("cuda")
+    for free, device, most in ((1000, CPU, 250), (1000, gpu, 500)):
+        monkeypatch.setattr(room, "free_memory", lambda _, free=free: free)
+        assert fits(most, device) and not fits(most + 1, device)
+    monkeypatch.delenv("LOCAL_WORLD_SIZE")
+    assert fits(500, CPU) and not fits(501, CPU)
+    monkeypatch.setattr(room, "free_memory", lambda _: None)  # nobody knows
+    assert fits(1 << 60, CPU)
+
+
+def test_what_the_system_says_of_its_memory(tmp_path, monkeypatch):
+    (tmp_path / "meminfo").write_text("MemTotal: 9 kB\nMemAvailable:    7 kB\nCached: max kB\n")
+    (tmp_path / "one").write_text("12 34\n")
+    number = room._number
+    assert number(tmp_path / "meminfo", "MemAvailable:", 1024) == 7168
+    assert number(tmp_path / "one") == 12
+    for name in ("Cached:", "Swap:"):
+        assert number(tmp_path / "meminfo", name) is None
+    assert number(tmp_path / "none") is None
+    # Nothing is left of a limit that is passed; and where nothing is said, nothing is known.
+    (tmp_path / "memory.max").write_text("5000\n")
+    (tmp_path / "memory.stat").write_text("anon 6000\n")
+    (tmp_path / "mine").write_text("0::/\n")
+    monkeypatch.setattr(room, "GROUPS", tmp_path)
+    monkeypatch.setattr(room, "MINE", tmp_path / "mine")
+    assert free_memory(CPU) == 0
+    monkeypatch.setattr(room, "MINE", tmp_path / "none")
+    monkeypatch.setattr(room, "_number", lambda *asked: asked[2])
+    assert free_memory(CPU) == 1024  # as the system counts in kB
+    monkeypatch.setattr(room, "_number", lambda *_: None)
+    assert free_memory(CPU) is None

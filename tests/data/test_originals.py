@@ -1,6 +1,7 @@
 """The readers of original formats, on small files written in those formats."""
 
 import gzip
+import io
 import struct
 
 import numpy as np
@@ -9,6 +10,7 @@ import torch
 from scipy.io import savemat
 
 from capsnet.data.sets.affnist import load_affnist
+from capsnet.data.sets.matlab import read_struct
 from capsnet.data.sets.smallnorb import (
     STEMS,
     load_smallnorb,
@@ -133,3 +135,61 @@ def test_smallnorb_has_two_cameras(norb):
         with pytest.raises(UserError, match="ask for 1 or 2"):
             load_smallnorb(norb[0], "train", channels=channels)
     assert load_smallnorb(norb[0], "train", channels=2, size=96).image_shape == (2, 96, 96)
+
+
+@pytest.mark.parametrize("packed", [True, False])
+def test_a_structure_of_matlab_is_read_as_written(packed):
+    fields = {
+        "image": np.arange(24, dtype=np.uint8).reshape(4, 6),
+        "text": "a sentence",
+        "cells": np.array([1, "two"], dtype=object),
+        "label_int": np.array([[1.0, 300.0, -2.5]]),
+        "one": np.uint8(7),
+        "none": np.zeros((0, 3)),
+    }
+    file = io.BytesIO()
+    savemat(file, {"before": np.eye(3), "data": fields, "after": "x"}, do_compression=packed)
+    found = read_struct(file.getvalue(), "data", ("image", "label_int", "one", "none"))
+    for name, array in found.items():
+        assert np.array_equal(array, np.atleast_2d(fields[name])), name
+    assert found.keys() == {"image", "label_int", "one", "none"}
+    for name in ("text", "cells"):
+        with pytest.raises(ValueError, match=f"{name} holds no numbers"):
+            read_struct(file.getvalue(), "data", (name,))
+    for name, why in (("before", "not one structure"), ("nothing", "it has no nothing")):
+        with pytest.raises(ValueError, match=why):
+            read_struct(file.getvalue(), name, ("image",))
+    with pytest.raises(ValueError, match="it has no label"):
+        read_struct(file.getvalue(), "data", ("image", "label"))
+    for end in range(0, len(file.getvalue()) - 200, 7):
+        with pytest.raises(ValueError):
+            read_struct(file.getvalue()[:end], "data", ("image",))
+
+
+def test_complex_numbers_and_several_structures_are_no_images():
+    file = io.BytesIO()
+    savemat(file, {"data": {"image": np.array([[1j]])}, "two": [{"image": 1}, {"image": 2}]})
+    for name, why in (("data", "no class"), ("two", "not one structure")):
+        with pytest.raises(ValueError, match=why):
+            read_struct(file.getvalue(), name, ("image",))
+
+
+def test_affnist_of_other_sizes_is_refused(tmp_path):
+    for images, labels, why in (
+        (np.zeros((1600, 3), np.uint8), np.arange(2), "2 labels of 3 images"),
+        (np.zeros((1599, 3), np.uint8), np.arange(3), "cannot reshape"),
+    ):
+        data = {"affNISTdata": {"image": images, "label_int": labels}}
+        savemat(tmp_path / "test.mat", data, do_compression=True)
+        with pytest.raises(UserError, match=f"not an affNIST file .{why}"):
+            load_affnist(tmp_path, "test")
+
+
+@pytest.mark.parametrize(
+    "shape, kind", [((6, 1, 9, 9), "u1"), ((6, 2, 81), "u1"), ((6, 2, 9, 9), "<i4")]
+)
+def test_smallnorb_is_stereo_pairs_of_bytes(norb, shape, kind):
+    path = norb[0] / f"{STEMS['train']}-dat.mat"  # which comes before the .gz
+    path.write_bytes(norb_bytes(np.zeros(shape, kind)))
+    with pytest.raises(UserError, match="are not stereo pairs"):
+        load_smallnorb(norb[0], "train")

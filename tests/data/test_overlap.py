@@ -50,6 +50,9 @@ def test_frames_overlap_by_80_percent(digits):
     assert bounding_box_overlap(shift).mean().item() == pytest.approx(0.80, abs=0.005)
     assert bounding_box_overlap(torch.zeros(1, 2, 2)).item() == 1
     assert bounding_box_overlap(torch.tensor([[[0, 0], [14, 14]]])).item() == 0.25
+    apart = torch.tensor([[[0, 0], [28, 0]], [[9, 2], [9, -40]], [[-7, 3], [7, 3]]])
+    assert bounding_box_overlap(apart).tolist() == [0, 0, 0.5]
+    assert bounding_box_overlap(apart[2:], (20, 50)).item() == pytest.approx(0.3)
 
 
 def test_partners_are_uniform_over_other_classes():

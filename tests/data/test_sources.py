@@ -12,13 +12,14 @@ import time
 import venv
 import zipfile
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
-from capsnet.data.sources import wheel
+from capsnet.data.sources import fetching, wheel
 from capsnet.data.sources.fetching import NoAnswer, download, finishes, run_watched
 from capsnet.data.sources.known import CIFAR10, DSPRITES, FASHION, MNIST
-from capsnet.data.sources.locate import Source, locate
+from capsnet.data.sources.locate import MissingFile, Source, WrongFile, locate
 from capsnet.errors import UserError
 
 FILES = {"one": b"the first file " * 5000, "two": b"the second file"}
@@ -66,7 +67,7 @@ def serve(tmp_path):
                 pass
 
         server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         servers.append(server)
         return f"http://127.0.0.1:{server.server_port}/data/"
 
@@ -440,3 +441,116 @@ def test_dsprites_is_a_member_of_a_package(wheel_of):
     for read in (wheel.read_dsprites_wheel, wheel.read_mnist_wheel):
         with pytest.raises(OSError, match="is not what it was"):
             read()
+
+
+def test_an_original_beside_a_wrong_file_is_enough(source, tmp_path):
+    folder = put(tmp_path / "mine", **FILES | {"one": b"something else"})
+    put(folder, zipped=True, one=FILES["one"])
+    found = locate(source, folder=folder)
+    assert found["one"].raw == FILES["one"] and found["one"].path == folder / "one.gz"
+    assert found["two"].path == folder / "two"
+
+
+def test_what_is_wrong_and_what_is_missing_are_told_apart(source, cache):
+    put(cache, one=b"damaged")
+    with pytest.raises(MissingFile, match="toy files two; place"):
+        locate(source, ["two"], online=False)
+    for names in (["one"], None):
+        with pytest.raises(WrongFile, match=f"should be {md5(FILES['one'])} .of the official"):
+            locate(source, names, online=False)
+    plain = replace(source, gz_md5={})
+    with pytest.raises(WrongFile, match=f"should be {md5(FILES['one'])} but is"):
+        locate(plain, ["one"], online=False)
+    put(cache, **FILES)
+    assert [*locate(source, ["two"], online=False)] == ["two"]
+    assert locate(source, online=False)["one"].place == "cache"
+
+
+def test_nothing_is_fetched_that_is_there_or_when_told_not_to(source, serve, cache, monkeypatch):
+    def package():
+        raise AssertionError("nobody needs it")
+
+    packaged = replace(source, package=package)
+    asked = []
+
+    def answer(request):
+        asked.append(request.path)
+        give(FILES)(request)
+
+    monkeypatch.setenv("CAPSNET_MIRRORS", serve(answer))
+    with pytest.raises(MissingFile):
+        locate(packaged, online=False)
+    put(cache, two=FILES["two"])
+    assert locate(packaged)["one"].raw == FILES["one"] and asked == ["/data/one.gz"]
+
+
+def test_mirrors_come_before_the_package_that_fills_the_gaps(source, serve, monkeypatch):
+    mirror = serve(give({"one": FILES["one"]}))
+    monkeypatch.setenv("CAPSNET_MIRRORS", mirror)
+    found = locate(replace(source, package=lambda: FILES))
+    assert [at.place for at in found.values()] == [f"mirror {mirror}", "package index"]
+
+
+@pytest.mark.parametrize(("grows", "ends"), [(True, True), (False, False)])
+def test_what_grows_is_waited_for_and_what_stands_still_is_not(grows, ends, tmp_path, monkeypatch):
+    now = 0.0
+
+    def sleep(seconds):
+        nonlocal now
+        now += 1
+        if grows:
+            (tmp_path / "part").write_bytes(bytes(int(now)))
+
+    monkeypatch.setattr(fetching, "time", SimpleNamespace(monotonic=lambda: now, sleep=sleep))
+    assert finishes(lambda: now < 60, tmp_path, patience=5) is ends
+    assert now == (60 if grows else 6)
+
+
+def test_a_silent_mirror_is_asked_for_one_file_alone(source, monkeypatch):
+    asked = []
+
+    def silence(url, target, patience=4.0):
+        asked.append(url)
+        raise NoAnswer("127.0.0.1 does not answer")
+
+    monkeypatch.setattr("capsnet.data.sources.locate.download", silence)
+    monkeypatch.setenv("CAPSNET_MIRRORS", "http://one.example/a/ http://one.example/b http://two/")
+    with pytest.raises(MissingFile, match="does not answer"):
+        locate(source)
+    assert asked == ["http://one.example/a/one.gz", "http://two/one.gz"]
+
+
+@pytest.mark.parametrize("brings", ["nothing", "wheel"])
+def test_pip_that_brings_no_wheel_is_a_reason(brings, tmp_path, monkeypatch):
+    def run(command, folder, patience, failure):
+        assert folder.is_dir() and str(folder) in command and failure == "pip cannot download a==1"
+        if brings == "wheel":
+            (folder / "a-1.whl").touch()
+
+    monkeypatch.setattr(wheel, "run_watched", run)
+    if brings == "wheel":
+        assert wheel.download_wheel("a==1", tmp_path).name == "a-1.whl"
+    else:
+        with pytest.raises(OSError, match="pip cannot download a==1: it brought no file"):
+            wheel.download_wheel("a==1", tmp_path)
+
+
+def test_a_connection_is_given_up_after_the_patience_that_is_told(tmp_path, monkeypatch):
+    told = []
+
+    class Downloader:
+        def __init__(self, timeout=None):
+            told.append(timeout)
+
+        def __call__(self, url, target, _):
+            told.extend([url, target])
+
+    monkeypatch.setattr("pooch.HTTPDownloader", Downloader)
+    download("http://host/file", tmp_path / "file", 7.5)
+    assert told == [7.5, "http://host/file", str(tmp_path / "file")]
+
+
+def test_a_file_that_was_found_is_told_without_its_content(source, cache):
+    put(cache, **FILES)
+    words = repr(locate(source)["two"])
+    assert "cache" in words and "second file" not in words

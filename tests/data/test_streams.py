@@ -14,6 +14,7 @@ from capsnet.data import (
 from capsnet.data.sets.digits import load_digits
 from capsnet.data.streams.affine import ink_boxes
 from capsnet.data.streams.augmentation import draw_maps
+from capsnet.data.streams.crowd import CrowdStream
 from capsnet.data.streams.geometry import (
     SHARP,
     affine_grid,
@@ -398,3 +399,62 @@ def test_all_versions_of_the_affine_test():
     assert ink_boxes(empty).tolist() == [[0, 0, 0, 0]]
     empty[0, 0, 2, 3:5] = 1
     assert ink_boxes(empty).tolist() == [[2, 3, 3, 5]]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda split: TurnedStream(split),
+        lambda split: CrowdStream(split, 40, (1, 4), canvas=48, max_shift=5),
+        lambda split: AffineStream(split, 40),
+        lambda split: CanvasStream(split),
+    ],
+    ids=["turned", "crowd", "affine", "canvas"],
+)
+def test_nothing_is_drawn_but_by_the_generator(make):
+    stream = make(load_digits("test").subset(range(40)))
+    for draw in (seeded, lambda _: None):
+        plans = []
+        for state in (0, 1):  # whatever others have drawn
+            torch.manual_seed(state)
+            plans.append(stream.plan(draw(7)))
+        assert plans[0].keys() == plans[1].keys()
+        assert all(torch.equal(plans[0][name], plans[1][name]) for name in plans[0])
+    other = stream.plan(seeded(8))
+    assert all(not torch.equal(stream.plan(seeded(7))[name], other[name]) for name in other)
+
+
+def test_images_that_are_not_square_are_placed_and_warped_by_their_own_sides():
+    image = torch.zeros(1, 1, 10, 20, dtype=torch.uint8)
+    image[0, 0, 0, 0] = image[0, 0, -1, -1] = 255  # ink in opposite corners
+    split = Split(image, torch.tensor([0]), ("a", "b"))
+    placed = CanvasStream(split.subset([0] * 200), canvas=24)
+    plan = placed.plan(seeded(0))
+    assert [*map(int, plan["shift"].amin(0))] == [-7, -2] and plan["shift"].amax(0).tolist() == [
+        7,
+        2,
+    ]
+    boxes = ink_boxes(placed.batch(plan).images)
+    assert (boxes[:, 1] - boxes[:, 0] == 10).all() and (boxes[:, 3] - boxes[:, 2] == 20).all()
+    # As far as the ink has room, to all sides: the corners touch the edges and never leave.
+    warped = AffineStream(split, num_samples=400, canvas=40)
+    images = warped.batch(warped.plan(None)).images
+    assert (images.flatten(1).sum(1) > 0.5).all()
+    low, high = ink_boxes(images > 0.3).view(-1, 2, 2).float().unbind(2)
+    assert low.amin(0).max() <= 2 and high.amax(0).min() >= 38
+
+
+def test_angles_are_drawn_up_to_a_right_angles_half():
+    stream = TurnedStream(load_digits("test"))
+    assert stream.task.ranges == ((-45.0, 45.0),) and stream.task.names == ("rotation",)
+    angle = stream.plan(seeded(0))["angle"]
+    assert -45 <= angle.min() < -44 and 44 < angle.max() <= 45 and angle.mean().abs() < 3
+
+
+@pytest.mark.parametrize("side", [6, 7, 9, 10, 13])
+def test_what_cannot_be_in_the_middle_is_nearer_to_the_top_and_left(side):
+    images = random_split(num=3, height=6, width=5).images
+    placed = place(images, torch.zeros(3, 2, dtype=torch.long), (side, side))
+    top, left = (side - 6) // 2, (side - 5) // 2
+    assert torch.equal(placed[:, :, top : top + 6, left : left + 5], images)
+    assert placed.sum() == images.sum()

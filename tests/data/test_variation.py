@@ -193,3 +193,13 @@ def test_colours_turn_and_pale_no_further_than_asked():
         furthest = (colour_maps(hue, saturation) - torch.eye(3)).flatten(1).norm(dim=1).sum()
         away = (maps - torch.eye(3)).flatten(1).norm(dim=1).max()
         assert 0.3 * furthest < away <= 1.3 * furthest
+
+
+def test_what_a_seed_draws_stays_what_it_was():
+    u = 2 * torch.rand(50, 4, generator=seeded()) - 1
+    A = draw_maps(50, 0.0, 0.3, 0.0, seeded())
+    torch.testing.assert_close(A.diagonal(dim1=1, dim2=2), 1 + 0.3 * u[:, 1:3])
+    hue, saturation = (2 * torch.rand(2, 50, generator=seeded()) - 1).unbind()
+    maps = draw_tones(Augment(0, colour=0.2), 50, seeded())["colour"]
+    expected = colour_maps(0.2 * torch.pi * hue, 1 + 0.2 * saturation)
+    torch.testing.assert_close(maps, expected)

@@ -91,15 +91,16 @@ def difference(mutation: Mutation) -> tuple[str, str]:
 def tests_of(mutation: Mutation, contexts: Contexts) -> list[str]:
     """Return the tests that run the line; of what only an import runs, the file's.
 
-    First those of whose lines the most are in this file: they are about it. The variants of a test
-    come after all others.
+    Where an import runs all of a file, these are the tests in files that name it. First those of
+    whose lines the most are in this file: they are about it. The variants of a test come last.
     """
     here = {t: ran[mutation.file] for t, ran in contexts.lines.items() if mutation.file in ran}
     span = set(range(mutation.statement, mutation.line + 1))
     tests = [test for test, lines in here.items() if lines & span]
     if not tests and span & contexts.imported.get(mutation.file, set()):
-        tests = list(here)
-    share = {t: len(here[t]) / sum(len(x) for x in contexts.lines[t].values()) for t in tests}
+        tests = list(here) or [x for x in contexts.lines if mutation.module in text_of(x)]
+    ran = {t: max(1, sum(len(x) for x in contexts.lines[t].values())) for t in tests}
+    share = {t: len(here.get(t, ())) / ran[t] for t in tests}
     variants: Counter[str] = Counter()
     order = []
     for test in sorted(tests, key=lambda x: (-share[x], x)):
@@ -111,6 +112,12 @@ def tests_of(mutation: Mutation, contexts: Contexts) -> list[str]:
             chosen.append(test)
             left -= contexts.seconds[test]
     return chosen
+
+
+@cache
+def text_of(test: str) -> str:
+    """Return the text of the file of a test."""
+    return (ROOT / test.partition("::")[0]).read_text(encoding="utf-8")
 
 
 class Chosen:

@@ -50,6 +50,11 @@ class Mutation:
     end: int
     becomes: str
 
+    @property
+    def module(self) -> str:
+        """The name by which its file is imported."""
+        return self.file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
     def applied(self, text: str) -> str:
         """Return the text of the file with this fault."""
         return text[: self.start] + self.becomes + text[self.end :]

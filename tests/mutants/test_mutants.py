@@ -6,7 +6,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from mutations import mutations
+import mutants
+from contexts import Contexts
+from mutations import Mutation, mutations
 
 ROOT = Path(__file__).parents[2]
 TEXT = '''"""A module; 1 < 2."""
@@ -54,3 +56,19 @@ def test_mutants_of_a_file_are_killed_and_the_file_stays(tmp_path):
     assert text.startswith("Above.\n<!-- mutants -->\n| seed | mutants |") and "old" not in text
     assert "| 1 | 3 | " in text and text.endswith("<!-- /mutants -->\nBelow.\n")
     assert digests() == before
+
+
+def test_what_only_an_import_runs_is_asked_of_the_tests_that_name_the_file():
+    known = Mutation("capsnet/data/sources/known.py", 3, 4, 0, 0, "")
+    assert known.module == "capsnet.data.sources.known"
+    assert Mutation("capsnet/lines/__init__.py", 1, 1, 0, 0, "").module == "capsnet.lines"
+    naming, other = "tests/data/test_known.py::test_a", "tests/data/test_idx.py::test_b"
+    lines = {naming: {"capsnet/x.py": {1}}, other: {"capsnet/lines.py": {4}}}
+    contexts = Contexts(dict.fromkeys(lines, 0.1), lines, {known.file: {3, 4}}, set())
+    assert mutants.tests_of(known, contexts) == [naming]
+    run = Mutation("capsnet/lines.py", 4, 4, 0, 0, "")
+    assert mutants.tests_of(run, contexts) == [other]
+    imported = Mutation("capsnet/lines.py", 9, 9, 0, 0, "")
+    contexts.imported["capsnet/lines.py"] = {9}
+    assert mutants.tests_of(imported, contexts) == [other]
+    assert mutants.tests_of(Mutation("capsnet/lines.py", 5, 5, 0, 0, ""), contexts) == []

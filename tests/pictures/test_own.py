@@ -8,6 +8,7 @@ from making import noise, patients, save, table
 from PIL import Image
 
 from capsnet.data import open_data, open_own
+from capsnet.data.splits.mapped import Mapped
 from capsnet.errors import UserError
 from capsnet.pictures.layout import Layout
 from capsnet.tasks import Numbers, SeveralLabels
@@ -130,6 +131,7 @@ def test_several_labels_and_numbers_become_splits(tmp_path):
     several = open_own(path, Layout(class_from="red,big"))
     train = several.split("train")
     assert isinstance(train.task, SeveralLabels) and train.labels.shape[1] == 2
+    assert train.labels.dtype == torch.int64
     row = train.files.index("0.png") if "0.png" in train.files else None
     assert row is None or train.labels[row].tolist() == [0, 1]
     numbers = open_own(path, Layout(numbers_from="age"))
@@ -281,3 +283,76 @@ def test_sizes_have_bounds(tmp_path, size):
     with pytest.raises(UserError, match=sentence):
         open_data(str(root), "test", image_size=size)
     assert open_own(root, size=1).stored.images.shape[2:] == (1, 1)
+    assert open_data(str(root), "test", image_size=1).image_shape == (1, 1, 1)
+
+
+def test_a_split_says_of_whom_its_pictures_are(tmp_path):
+    own = open_own(patients(tmp_path / "scans"), BY_PATIENT)
+    split = own.split("test")
+    place = dict(zip(own.listing.files, own.listing.groups, strict=True))
+    assert split.groups == tuple(place[file] for file in split.files)
+    alone = open_own(made(tmp_path / "alone", [(name, "") for name in "ab" for _ in range(4)]))
+    assert alone.split("train").groups == alone.split("train").files
+
+
+def test_the_text_of_a_split_is_a_table(tmp_path):
+    for k in range(8):
+        save(tmp_path / f"{k}.png", noise(k))
+    rows = [(f"{k}.png", int(k > 0), int(k < 4), k / 4, f"p{k}") for k in range(8)]
+    path = table(tmp_path / "t.csv", ("file", "red", "big", "age", "group"), rows)
+    names = ["big", *["red|big"] * 3, *["red"] * 4]
+    ages = [str(k / 4) for k in range(8)]
+    for layout, labels in (
+        (Layout(class_from="red,big"), names),
+        (Layout(numbers_from="age"), ages),
+    ):
+        own = open_own(path, layout, holdout=0)
+        told = zip(labels, own.splits, strict=True)
+        lines = [f"{k}.png,{label},p{k},{split}\n" for k, (label, split) in enumerate(told)]
+        assert own.split_text() == "file,label,group,split\n" + "".join(lines)
+    root = made(tmp_path / "alone", [(name, "") for name in "aabb"])
+    own = open_own(root, holdout=0)
+    told = zip(own.listing.files, "aabb", own.splits, strict=True)
+    assert own.split_text().splitlines()[1:] == [
+        f"{x},{label},,{split}" for x, label, split in told
+    ]
+
+
+def test_what_is_alike_is_kept_with_the_pictures(tmp_path, monkeypatch):
+    pairs = [(name, "") for name in "ab" for _ in range(6)]
+    root = made(tmp_path / "mine", pairs)
+    save(root / "a" / "flat.png", np.zeros((12, 12), np.uint8))
+    for copy in ("a", "b"):
+        save(root / copy / "copy.png", noise(5))
+    first = open_own(root)
+    monkeypatch.setattr("capsnet.data.sets.own.find_alike", None)  # whoever looks again fails
+    again = open_own(root)
+    for name in ("same", "near", "flat"):
+        assert np.array_equal(getattr(first.alike, name), getattr(again.alike, name))
+    assert len(first.alike.same) and first.alike.flat.any()
+    monkeypatch.undo()
+    path = first.stored.folder / "alike.npz"
+    path.write_bytes(path.read_bytes()[:-9])
+    assert np.array_equal(open_own(root).alike.same, first.alike.same)
+
+
+def test_where_images_are_kept(tmp_path, monkeypatch):
+    own = open_own(made(tmp_path, [(name, "") for name in "ab" for _ in range(4)]))
+    device = torch.device("cpu")
+    assert not own.on_disk
+    for fit in (True, False):
+        monkeypatch.setattr("capsnet.data.sets.own.fits", lambda *_, fit=fit: fit)
+        kept = {where: own.kept(where, device).on_disk for where in ("memory", "disk", "auto")}
+        assert kept == {"memory": False, "disk": True, "auto": not fit}
+    on_disk, held = own.kept("disk", device).split("train"), own.split("train")
+    assert isinstance(on_disk.images, Mapped) and not isinstance(held.images, Mapped)
+    assert torch.equal(on_disk.images.load(), held.images) and on_disk.files == held.files
+
+
+def test_a_class_of_which_nothing_can_be_read_is_named(tmp_path):
+    root = made(tmp_path, [(name, "") for name in "ab" for _ in range(4)])
+    (root / "c").mkdir()
+    for k in range(2):
+        (root / "c" / f"{k}.png").write_bytes(b"no")
+    with pytest.raises(UserError, match=r"None of the pictures of the class 'c' can .*c.1\.png"):
+        open_own(root, Layout(skip_bad=True))

@@ -1,13 +1,12 @@
-"""Write what `make soak` counted as the table of docs/reliability.md.
+"""Write what `make soak` or `make fuzz` counted as a table of docs/reliability.md.
 
-python tests/soak/table.py soak.jsonl docs/reliability.md
+python tests/soak/table.py soak.jsonl docs/reliability.md soak
 """
 
 import json
 import sys
 from pathlib import Path
 
-START, END = "<!-- soak -->", "<!-- /soak -->"
 COLUMNS = ("fault", "tried", "noticed", "lost", "wrong")
 
 
@@ -19,13 +18,13 @@ def table(lines: list[str]) -> str:
     return head + "".join(f"| {line} |\n" for line in told)
 
 
-def main(counts: Path, page: Path) -> None:
-    text = page.read_text(encoding="utf-8")
-    before, _, rest = text.partition(START)
-    _, _, after = rest.partition(END)
+def main(counts: Path, page: Path, mark: str) -> None:
+    start, end = f"<!-- {mark} -->", f"<!-- /{mark} -->"
+    before, _, rest = page.read_text(encoding="utf-8").partition(start)
+    _, _, after = rest.partition(end)
     made = table(counts.read_text(encoding="utf-8").splitlines())
-    page.write_text(f"{before}{START}\n{made}{END}{after}", encoding="utf-8")
+    page.write_text(f"{before}{start}\n{made}{end}{after}", encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main(*map(Path, sys.argv[1:]))
+    main(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3])

@@ -10,6 +10,7 @@ import os
 import resource
 import struct
 import time
+from itertools import chain
 from pathlib import Path
 from random import Random
 
@@ -33,8 +34,8 @@ from capsnet.tasks import OneLabel
 from capsnet.training.log import read_log
 
 TIMES = int(os.environ.get("CAPSNET_FUZZ", 0))  # over all readers; 0: as tally says
-KEPT: dict[str, tuple[int, ...]] = {}  # reader -> seeds
-SECONDS, BYTES = 5.0, 200e6  # a second, on a machine that has nothing else to do
+KEPT = {"affnist.mat": (10_100, 23_269, 43_157)}  # reader -> seeds
+SECONDS, BYTES = 5.0, 200e6  # of a processor: a busy machine is no fault
 DECODED = 8.0 * MAX_PIXELS  # of a picture that says it is that large
 FAULT = "bytes made up for the reader of"
 TOKENS = (b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff", b"\x80\0\0\0", b"\0\0\0\0", b"\xff" * 8)
@@ -150,13 +151,13 @@ def test_reader(name, tally, tmp_path, monkeypatch):
     (tmp_path / name).write_bytes(whole)
     read(tmp_path / name)  # as it is, it is read; what else it needs is loaded
     times = TIMES // len(READERS) or 4_000
-    for random in (*map(Random, KEPT.get(name, ())), *tally.trials(f"{FAULT} {name}", times)):
+    for random in chain(map(Random, KEPT.get(name, ())), tally.trials(f"{FAULT} {name}", times)):
         content = mangled(whole, random)
         (tmp_path / name).write_bytes(content)
-        before, began = peak(), time.monotonic()
+        before, began = peak(), time.process_time()
         with tally.sentence():
             read(tmp_path / name)
-        assert time.monotonic() - began < SECONDS, "it took too long"
+        assert time.process_time() - began < SECONDS, "it took too long"
         assert peak() - before < (DECODED if read is decode else BYTES), "it took too much memory"
 
 

@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from capsnet.data.sets.matlab import read_struct
 from capsnet.data.splits.split import Split
-from capsnet.errors import UserError, needs
+from capsnet.errors import UserError
 
 FILES = {
     "train": ("training_and_validation.mat", "training_and_validation_batches/*.mat"),
@@ -33,19 +34,16 @@ def load_affnist(folder: str | Path, split: str) -> Split:
 
 def read_affnist(path: Path) -> tuple[np.ndarray, np.ndarray]:
     """Return images uint8 [M, 1, 40, 40] and labels int64 [M] of one file."""
-    with needs("affNIST's files need scipy", extra="experiments"):
-        from scipy.io import loadmat
-
     if not path.is_file():  # a pipe would be waited for without end
         raise UserError(f"{path} is no file; give the original file.")
     try:
-        data = loadmat(str(path), simplify_cells=True)["affNISTdata"]
-        pixels, labels = np.asarray(data["image"]), np.asarray(data["label_int"])
+        data = read_struct(path.read_bytes(), "affNISTdata", ("image", "label_int"))
+        pixels, labels = data["image"], data["label_int"]
         images = np.ascontiguousarray(pixels.reshape(SIDE * SIDE, -1).T, dtype=np.uint8)
         labels = labels.astype(np.int64).reshape(-1)
         if len(labels) != len(images):
             raise ValueError(f"{len(labels)} labels of {len(images)} images")
-    except Exception as error:  # loadmat raises whatever the damage makes it raise
+    except (OSError, ValueError) as error:
         raise UserError(
             f"{path} is not an affNIST file ({error}); give the original file."
         ) from None
