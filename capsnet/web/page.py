@@ -11,6 +11,7 @@ import json
 import re
 import shutil
 import tempfile
+from base64 import b64decode
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -31,13 +32,14 @@ from capsnet.web.look import analyse
 from capsnet.web.nets import Net, Nets, load_nets
 from capsnet.web.routes import STATIC, describe
 from capsnet.web.samples import Samples, digit_samples, open_samples
-from capsnet.web.schema import RANGES, unpack_pixels
+from capsnet.web.schema import RANGES, pack_floats, unpack_pixels
 
 SMALL_NET = "capsnet_small"  # what a visitor of a page without a server waits for
 FIRST_SAMPLE = 7  # the test image that state.js begins with
 MAX_PER_CLASS = 100  # test images
 KEPT_AT_ONCE = 3_000_000  # bytes of a file that is kept for offline use before it is asked for
 FIRST = "answers/first.json"
+FINE = 2**13  # tables of the first answer are told to half of 1/FINE, in half the bytes
 SERVICE = STATIC / "browser" / "service.js"
 BUILD_LINE = re.compile(r"^const BUILD = .*$", re.M)
 IMPORT = re.compile(r'^(?:import|export)\b[^;]*?from "(\.[^"]+)";$', re.M | re.S)
@@ -149,12 +151,17 @@ def _first_answers(nets: Nets, samples: Samples | None, known: Known) -> list[di
     page = samples.page(number)
     chosen = next((one for one in page if one.number == FIRST_SAMPLE), page[0])
     pixels = unpack_pixels(chosen.image, main.model.image_shape)
-    analysis = analyse(main, pixels, num_drawn=1)
+    analysis = analyse(main, pixels, num_drawn=1).model_dump()
+    analysis |= {name: _rounded(analysis[name]) for name in ("u", "votes", "b", "c")}
     answers.append({"path": f"samples?page={number}", "answer": [x.model_dump() for x in page]})
-    answers.append(
-        {"path": "analyse", "body": {"image": chosen.image}, "answer": analysis.model_dump()}
-    )
+    answers.append({"path": "analyse", "body": {"image": chosen.image}, "answer": analysis})
     return answers
+
+
+def _rounded(text: str) -> str:
+    """Return a packed table, rounded so that it compresses well."""
+    table = torch.frombuffer(bytearray(b64decode(text)), dtype=torch.float32) if text else None
+    return text if table is None else pack_floats((table * FINE).round() / FINE)
 
 
 def _net_file(folder: Path, net: Net, poses: dict[str, str] | None = None) -> dict[str, Any]:

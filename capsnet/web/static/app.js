@@ -4,7 +4,7 @@
 
 import { get } from "./api.js";
 import { startColumns } from "./columns.js";
-import { byId, h, number, say, sayError, startTips } from "./dom.js";
+import { byId, counted, h, number, say, sayError, startTips } from "./dom.js";
 import { isTaken, putBack, startInput, takeLinked } from "./input.js";
 import { recall, remember } from "./memory.js";
 import { showLesson, startLesson } from "./lesson.js";
@@ -140,7 +140,7 @@ async function copyLink() {
 function describeModel() {
   const { card } = scene;
   const error = `${card.error_percent?.toFixed(2)} % test error`;
-  const size = `${card.num_parameters.toLocaleString("en")} parameters`;
+  const size = `${counted(card.num_parameters)} parameters`;
   const said =
     card.error_percent === null
       ? [card.name, " trained"]

@@ -6,7 +6,7 @@
 
 import { decode, latest } from "./api.js";
 import { loadDimensions, measuredName, ownName, ranked } from "./dimensions.js";
-import { byId, h, minus, svg } from "./dom.js";
+import { byId, counted, h, minus, svg } from "./dom.js";
 import { CapsuleMap, lengthColours, paint, shareColours, shareScale } from "./draw.js";
 import { couplings, range } from "./maps.js";
 import { scene } from "./scene.js";
@@ -93,8 +93,7 @@ function tellFacts(places) {
     parts: grid.reduce((product, size) => product * size),
     iterations: num_iters,
   };
-  for (const place of places)
-    place.textContent = facts[place.dataset.fact ?? ""].toLocaleString("en");
+  for (const place of places) place.textContent = counted(facts[place.dataset.fact ?? ""]);
 }
 
 /** The classes, the longest capsule first. @param {number[]} lengths */

@@ -61,6 +61,9 @@ export const number = (text, tip) =>
  */
 export const innerNumber = (text, tip) => h("span", { class: "number", "data-tip": tip }, text);
 
+/** A count with commas. The browser's own way loads its languages first. @param {number} count */
+export const counted = (count) => String(count).replace(/\B(?=(\d{3})+$)/g, ",");
+
 /**
  * A number as text with a real minus sign, and no minus before zero.
  * @type {(x: number, digits?: number) => string}

@@ -3,7 +3,7 @@
 /** @import { Mistake, Sample } from "./types.js" */
 
 import { get, latest, toBytes } from "./api.js";
-import { h } from "./dom.js";
+import { counted, h } from "./dom.js";
 import { paint } from "./draw.js";
 import { scene } from "./scene.js";
 
@@ -26,7 +26,7 @@ export function mistakesList(onTake) {
   const details = h(
     "details",
     { class: "errors", ontoggle: () => details.open && page === 0 && fill() },
-    h("summary", {}, `Errors: ${total.toLocaleString("en")} test image${total === 1 ? "" : "s"}`),
+    h("summary", {}, `Errors: ${counted(total)} test image${total === 1 ? "" : "s"}`),
     list,
     more,
   );

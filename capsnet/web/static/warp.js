@@ -4,7 +4,7 @@
 
 import { latest, post, toText } from "./api.js";
 import { drawChart } from "./chart.js";
-import { byId, h, minus, number } from "./dom.js";
+import { byId, counted, h, minus, number } from "./dom.js";
 import { miniature } from "./draw.js";
 import { isBlank } from "./ink.js";
 import { showInputTools } from "./input.js";
@@ -251,7 +251,7 @@ function rival() {
     "p",
     { class: "note" },
     `The CNN is ${cnn.name}, trained on ${cnn.data}: `,
-    number(`${cnn.num_parameters.toLocaleString("en")} parameters`, "Numbers learnt in training"),
+    number(`${counted(cnn.num_parameters)} parameters`, "Numbers learnt in training"),
     ...(error === null
       ? []
       : [
