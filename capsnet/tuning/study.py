@@ -103,8 +103,8 @@ def open_study(
             load_if_exists=True,
             pruner=MedianPruner(n_warmup_steps=FIRST_JUDGED),
         )
-        facts, found = facts_of(config, space), study.user_attrs.get(FACTS)
-        trials = study.get_trials(deepcopy=False)
+        facts, trials = facts_of(config, space), study.get_trials(deepcopy=False)
+        found = study.user_attrs.get(FACTS)  # looked at later: they are written before any trial
         if not any(trial.state != TrialState.FAIL for trial in trials):  # nothing would be mixed
             study.set_user_attr(FACTS, facts)
         elif found is None:

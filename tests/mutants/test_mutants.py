@@ -37,6 +37,7 @@ def test_every_operator_number_and_statement_can_be_another():
     ]
 
 
+@pytest.mark.long
 def test_mutants_of_a_file_are_killed_and_the_file_stays(tmp_path):
     def digests() -> dict[str, str]:
         files = [*(ROOT / "capsnet").rglob("*.py"), *(ROOT / "docs").glob("*.md")]

@@ -275,7 +275,7 @@ def plain_run(tiny_in, tmp_path_factory):
     return config
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_compiled_step_learns_the_same(tiny):
     pytest.importorskip("torch._inductor")
     one, other = tiny("1"), tiny("2", compile=True)

@@ -130,3 +130,15 @@ def test_a_waiting_trial_is_taken_by_one_worker(attempt, tmp_path):
 
 def test_passwords_are_not_shown():
     assert shown("postgresql://me:secret@host/db") == "postgresql://me:***@host/db"
+
+
+def test_a_worker_that_comes_between_is_no_stranger(address, monkeypatch):
+    plain = optuna.Study.get_trials
+
+    def slowly(study, **given):
+        monkeypatch.setattr(optuna.Study, "get_trials", plain)
+        opened(address).ask()  # another worker says what the study is of and begins a trial
+        return plain(study, **given)
+
+    monkeypatch.setattr(optuna.Study, "get_trials", slowly)
+    opened(address)

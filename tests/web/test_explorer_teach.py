@@ -190,7 +190,9 @@ def test_a_picture_that_is_presented_with_a_caption_is_whole(visit):
         page.keyboard.press("ArrowRight")
 
 
-@pytest.mark.parametrize(("width", "theme"), [(1280, "light"), (360, "dark")])
+@pytest.mark.parametrize(
+    ("width", "theme"), [(1280, "light"), pytest.param(360, "dark", marks=pytest.mark.long)]
+)
 def test_accessible_for_teachers(visit, width, theme):
     page = visit("mode=route&sample=3&caption=Look&hide=article", width, theme)
     for n in range(1, 7):

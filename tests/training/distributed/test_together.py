@@ -200,6 +200,7 @@ def test_two_processes_share_a_gpu(tmp_path):
     assert_same_run(tmp_path / "two", tmp_path / "one")
 
 
+@pytest.mark.long
 def test_gradients_in_bf16_train_nearly_the_same(uninterrupted, tmp_path):
     done = run(*words(tmp_path / "run", "--devices", 2, "--exchange", "bf16"))
     assert done.returncode == 0, done.stderr
