@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import mutants
+import pytest
 from contexts import Contexts
 from mutations import Mutation, mutations
 
