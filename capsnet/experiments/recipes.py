@@ -72,6 +72,10 @@ _MODELS = {
     "cnn_multimnist": _CNN,
     "cnn_small": _CNN,
     "capsnet_modern": ("capsnet_modern", ("channels=(8, 8)", "primary_types=4", "decoder=(16,)")),
+    "capsnet_modern_small": (
+        "capsnet_modern_small",
+        ("channels=(8, 8)", "primary_types=4", "decoder=(16,)"),
+    ),
     "capsnet_deep": (
         "capsnet_deep",
         ("channels=(8, 8)", "primary_types=4", "hidden=4", "hidden_dim=4", "decoder=(16,)"),
