@@ -42,6 +42,8 @@ FIRST = "answers/first.json"
 FINE = 2**13  # tables of the first answer are told to half of 1/FINE, in half the bytes
 SERVICE = STATIC / "browser" / "service.js"
 BUILD_LINE = re.compile(r"^const BUILD = .*$", re.M)
+# Comments that have lines of their own; modules and styles are a sixth smaller without, compressed.
+COMMENT = re.compile(r"^[ \t]*(?://[^\n]*|/\*(?:[^*]|\*(?!/))*\*/)[ \t]*\n", re.M)
 IMPORT = re.compile(r'^(?:import|export)\b[^;]*?from "(\.[^"]+)";$', re.M | re.S)
 
 
@@ -101,7 +103,7 @@ def _write(folder: Path, nets: Nets) -> None:
             continue
         target = folder / "static" / path.relative_to(STATIC)
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(path.read_bytes())
+        target.write_text(COMMENT.sub("", path.read_text(encoding="utf-8")), encoding="utf-8")
     (folder / "answers").mkdir()
     site = _site(folder, nets)
     (folder / FIRST).write_text(json.dumps(site, separators=(",", ":")), encoding="utf-8")

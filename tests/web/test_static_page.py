@@ -2,6 +2,9 @@
 
 import json
 import re
+import shutil
+import subprocess
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -31,6 +34,16 @@ SERVING = """() => navigator.serviceWorker.ready.then(() => new Promise((done) =
   navigator.serviceWorker.controller
     ? done() : navigator.serviceWorker.addEventListener("controllerchange", () => done())))"""
 
+# Prints the modules that are not the same tokens in two folders; acorn comes with eslint.
+DIFFERING = """
+const acorn = require("acorn"), { readFileSync } = require("fs");
+const [, ours, theirs, ...names] = process.argv;
+const known = { ecmaVersion: "latest", sourceType: "module" };
+const tokens = (path) => JSON.stringify(
+  [...acorn.tokenizer(readFileSync(path, "utf8"), known)].map((x) => [x.type.label, x.value]));
+for (const x of names) if (tokens(`${ours}/${x}`) !== tokens(`${theirs}/${x}`)) console.log(x);"""
+ROOT = Path(__file__).parents[2]
+
 
 def test_the_policy_is_the_servers(built):
     page = (built / "index.html").read_text()
@@ -55,6 +68,17 @@ def test_what_a_build_holds_does_not_depend_on_when_it_was_made(built, runs, tmp
     write_page(tmp_path / "page", runs["plain"], runs["overlap"])  # over the first one
     other = (tmp_path / "page" / "service.js").read_bytes()
     assert other != files[(built / "service.js").relative_to(built)]  # another version
+
+
+def test_a_build_is_the_same_program_without_its_comments(built):
+    names = [str(x.relative_to(STATIC)) for x in STATIC.rglob("*.js") if x.name != "service.js"]
+    comment = re.compile(r"^\s*(//|\*/)", re.M)
+    assert comment.search((STATIC / "app.js").read_text())
+    assert [x for x in names if comment.search((built / "static" / x).read_text())] == []
+    if not (ROOT / "node_modules" / "acorn").is_dir():
+        pytest.skip("npm has not installed what make check needs")
+    words = [shutil.which("node"), "-e", DIFFERING, STATIC, built / "static", *names]
+    assert subprocess.run(words, cwd=ROOT, check=True, capture_output=True, text=True).stdout == ""
 
 
 def test_a_folder_with_something_else_is_left_alone(tmp_path, runs):
