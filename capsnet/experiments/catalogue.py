@@ -6,6 +6,7 @@ from capsnet.experiments import (
     equivariance,
     family,
     family_multimnist,
+    fashion,
     few_labels,
     multimnist,
     poses,
@@ -23,6 +24,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     for experiment in (
         table1.EXPERIMENT,
         multimnist.EXPERIMENT,
+        fashion.EXPERIMENT,
         affine.EXPERIMENT,
         few_labels.EXPERIMENT,
         scrambled.EXPERIMENT,
@@ -33,7 +35,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         depth.EXPERIMENT,
         poses.EXPERIMENT,
         synchrony.EXPERIMENT,
-        tune.EXPERIMENT,
+        *tune.EXPERIMENTS,
         tune_multimnist.EXPERIMENT,
     )
 }

@@ -45,7 +45,7 @@ MODELS: dict[str, tuple[str, tuple[str, ...]]] = {
     R3: ("capsnet_multimnist", ()),
     OURS: ("capsnet_multimnist", AUTHORS),
     OURS_WARPED: ("capsnet_multimnist", AUTHORS),
-    MODERN: ("capsnet_modern", ()),
+    MODERN: ("capsnet_modern_multimnist", ()),
 }
 # What each row changes. Learning rate and warm-up of the CapsNets and our recipe were
 # chosen on held-out digits (docs/log.md), the rest was not tuned.

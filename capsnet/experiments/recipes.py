@@ -63,6 +63,25 @@ def ours(epochs: int) -> dict[str, Any]:
     return {**start(epochs), "contrast": SHARP, "weight_decay": 0.05}
 
 
+def modern(epochs: int) -> dict[str, Any]:
+    """Return ours for capsules on a modern stem: larger batches, and compiled."""
+    return {**ours(epochs), "batch_size": 256, "lr": 2e-3, "compile": True}
+
+
+def clothes(epochs: int) -> dict[str, Any]:
+    """Return the recipe for Fashion-MNIST that its search starts from (tune.py)."""
+    return {
+        "epochs": epochs,
+        "batch_size": 256,
+        "lr": 2e-3,
+        "schedule": "linear",
+        "weight_decay": 0.05,
+        "flip": "horizontal",
+        "shift": 2,
+        "compile": True,
+    }
+
+
 _CAPSNET = ("capsnet_small", ("conv_channels=8", "primary_types=4", "decoder=(16,)"))
 _CNN = ("cnn_small", ("channels=4",))
 _MODELS = {
@@ -71,7 +90,16 @@ _MODELS = {
     "cnn_baseline": _CNN,
     "cnn_multimnist": _CNN,
     "cnn_small": _CNN,
-    "capsnet_modern": ("capsnet_modern", ("channels=(8, 8)", "primary_types=4", "decoder=(16,)")),
+    **dict.fromkeys(
+        (
+            "capsnet_modern",
+            "capsnet_modern_mnist",
+            "capsnet_modern_fashion",
+            "capsnet_modern_multimnist",
+        ),
+        ("capsnet_modern", ("channels=(8, 8)", "primary_types=4", "decoder=(16,)")),
+    ),
+    "efficient_capsnet": ("efficient_capsnet", ("channels=(8, 8, 8, 16)", "decoder=(16,)")),
     "capsnet_modern_small": (
         "capsnet_modern_small",
         ("channels=(8, 8)", "primary_types=4", "decoder=(16,)"),

@@ -16,6 +16,8 @@ RELEASED = "CapsNet as in the authors' code"
 OURS = f"{RELEASED}, our recipe"
 OURS_WARPED = f"{OURS}, small warps"
 MODERN = "capsules on a modern stem"
+MODERN_CNN = "CNN on the same stem"
+EFFICIENT = "Efficient-CapsNet"
 
 # Test errors in per cent that the paper gives: MNIST, MultiMNIST.
 IN_THE_PAPER = {
@@ -28,6 +30,8 @@ IN_THE_PAPER = {
     OURS: ("–", "–"),
     OURS_WARPED: ("–", "–"),
     MODERN: ("–", "–"),
+    MODERN_CNN: ("–", "–"),
+    EFFICIENT: ("–", "–"),
     BASELINE_OURS: ("–", "–"),
 }
 

@@ -3,6 +3,7 @@
 The test set is never opened here. The winner is written into recipes.ours by hand.
 """
 
+from functools import partial
 from itertools import product
 from statistics import mean
 from typing import Any
@@ -11,7 +12,7 @@ import torch
 
 from capsnet.data.streams.geometry import SHARP
 from capsnet.experiments.pages import markdown
-from capsnet.experiments.recipes import AUTHORS, start
+from capsnet.experiments.recipes import AUTHORS, clothes, modern, start
 from capsnet.experiments.runner.experiment import Experiment, Trained
 from capsnet.experiments.runner.records import Record, Results, current, values
 from capsnet.experiments.statistics import mean_std
@@ -44,23 +45,22 @@ FIFTH: dict[str, dict[str, Any]] = {
     "long, sharp, authors' network, elastic 0.5": {"elastic": 0.5},
 }
 # The modern network by the same recipe, in larger batches and half as long.
-MODERN: dict[str, Any] = {
-    "model": "capsnet_modern",
-    "epochs": 100,
-    "batch_size": 256,
-    "lr": 2e-3,
-    "weight_decay": 0.05,
-    "compile": True,
-    **SHARPENED,
-}
+MODERN: dict[str, Any] = {"model": "capsnet_modern", **modern(epochs=100)}
 SIXTH: dict[str, dict[str, Any]] = {
     "modern, sharp": {},
     "modern, sharp, elastic 0.5": {"elastic": 0.5},
     "modern, sharp, fine grid": {"options": ("primary_stride=1",)},
+    "modern, sharp, small decoder": {"model": "capsnet_modern_mnist"},
     "modern, sharp, reconstruction 0.01, cycle": {
         "options": ("cycle_weight=1.0",),
         "reconstruction_weight": 0.01,
     },
+    "modern, sharp, reconstruction 0.02, cycle, no weight decay": {
+        "options": ("cycle_weight=1.0",),
+        "reconstruction_weight": 0.02,
+        "weight_decay": 0.0,
+    },
+    "Efficient-CapsNet, sharp": {"model": "efficient_capsnet"},
 }
 CANDIDATES: dict[str, dict[str, Any]] = {
     **FOURTH,
@@ -70,19 +70,21 @@ CANDIDATES: dict[str, dict[str, Any]] = {
     },
     **{row: {**MODERN, **changes} for row, changes in SIXTH.items()},
 }
+CLOTHES: dict[str, dict[str, Any]] = {
+    "flip, shift 2": {},
+    "flip, shift 1": {"shift": 1},
+    "flip, shift 2, affine 10": {"rotate": 10.0, "scale": 0.1, "shear": 0.1},
+    "flip, shift 2, fine grid": {"options": ("primary_stride=1",)},
+    "flip, shift 2, reconstruction 0.005": {"reconstruction_weight": 0.005},
+}
 
 
-def recipes(seed: int) -> dict[str, TrainConfig]:
-    """Return all candidates."""
-    common: dict[str, Any] = {
-        "model": "capsnet_mnist",
-        "data": "mnist",
-        "seed": seed,
-        "holdout": HOLDOUT,
-        "final_split": "validation",
-        **start(epochs=60),
-    }
-    return {row: TrainConfig(**{**common, **changes}) for row, changes in CANDIDATES.items()}
+def recipes(
+    common: dict[str, Any], candidates: dict[str, dict[str, Any]], seed: int
+) -> dict[str, TrainConfig]:
+    """Return all candidates, each of which changes what is common to all."""
+    judged: dict[str, Any] = {"seed": seed, "holdout": HOLDOUT, "final_split": "validation"}
+    return {row: TrainConfig(**judged | common | x) for row, x in candidates.items()}
 
 
 def measure(trained: Trained) -> dict[str, Any]:
@@ -110,9 +112,9 @@ def rank(runs: list[Record]) -> tuple[float, ...]:
     return tuple(mean(values(runs, key) or [float("inf")]) for key in keys)
 
 
-def table(results: Results) -> str:
+def table(name: str, results: Results) -> str:
     """Return the candidates, best first."""
-    rows = current(results["tune"])
+    rows = current(results[name])
     ranked = sorted(rows, key=lambda row: rank(rows[row]))
     body = [
         [
@@ -134,12 +136,34 @@ def table(results: Results) -> str:
     return "\n\n".join([markdown.table(header, body), markdown.recipes(rows)])
 
 
-EXPERIMENT = Experiment(
-    "tune",
-    "Choice of our recipe, on held-out training images",
-    recipes,
-    table,
-    measure,
-    seeds=2,
-    columns={"validation error %": "error_percent", "margin loss": "validation_loss"},
+def experiment(
+    name: str,
+    title: str,
+    common: dict[str, Any],
+    candidates: dict[str, dict[str, Any]],
+    seeds: int,
+) -> Experiment:
+    """Return the choice among candidates as an experiment."""
+    columns = {"validation error %": "error_percent", "margin loss": "validation_loss"}
+    make = partial(recipes, common, candidates)
+    return Experiment(
+        name, title, make, partial(table, name), measure, seeds=seeds, columns=columns
+    )
+
+
+EXPERIMENTS = (
+    experiment(
+        "tune",
+        "Choice of our recipe, on held-out training images",
+        {"model": "capsnet_mnist", "data": "mnist", **start(epochs=60)},
+        CANDIDATES,
+        seeds=2,
+    ),
+    experiment(
+        "tune-fashion",
+        "Choice of the recipe for Fashion-MNIST, on held-out training images",
+        {"model": "capsnet_modern_fashion", "data": "fashion", **clothes(epochs=60)},
+        CLOTHES,
+        seeds=1,
+    ),
 )

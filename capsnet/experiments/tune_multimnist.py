@@ -59,6 +59,11 @@ CANDIDATES: dict[str, dict[str, Any]] = {
         "options": ("primary_stride=2", "decoder=(128, 256)"),
         **DECAY,
     },
+    "modern, coarse, smaller decoder, weight decay 0.05, 24 types": {
+        **MODERN,
+        "options": ("primary_stride=2", "decoder=(128, 256)", "primary_types=24"),
+        **DECAY,
+    },
     "modern, coarse, small decoder, weight decay 0.05, lr 4e-3": {
         **MODERN,
         "options": LESS,

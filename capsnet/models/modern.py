@@ -34,6 +34,22 @@ RoutingName = Literal["dynamic", "em", "vb", "self", "ida", "attention"]
 
 @register_model("capsnet_modern", "The paper's capsules on six 3×3 convolutions, for any images.")
 @register_model(
+    "capsnet_modern_mnist",
+    "capsnet_modern for 28×28 digits, with a small decoder.",
+    decoder=(128, 384),
+)
+@register_model(
+    "capsnet_modern_fashion",
+    "capsnet_modern for 28×28 clothes, with a small decoder.",
+    decoder=(128, 384),
+)
+@register_model(
+    "capsnet_modern_multimnist",
+    "capsnet_modern for two overlapping digits on 36×36.",
+    image_shape=(1, 36, 36),
+    decoder=(256, 512),
+)
+@register_model(
     "capsnet_modern_small",
     "A small capsnet_modern that trains on a CPU.",
     channels=(16, 32, 64),
