@@ -34,7 +34,7 @@ from capsnet.training.evaluation import pack
 
 EPOCHS = 80
 EPOCHS_OURS = 120
-EPOCHS_MODERN = 120  # of half as many pairs
+EPOCHS_MODERN = 96  # of half as many pairs
 PAIRS = 500_000  # in one epoch
 TEST_PAIRS = 100_000
 EDGES = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0)  # of the overlap of the two frames
@@ -55,7 +55,13 @@ CHANGES: dict[str, dict[str, Any]] = {
     R3: {},
     OURS: {"epochs": EPOCHS_OURS, "average_classes": True},
     OURS_WARPED: {"epochs": EPOCHS_OURS, "average_classes": True, **AFFINE_5},
-    MODERN: {"epochs": EPOCHS_MODERN, "num_samples": 250_000, "average_classes": True, **DECAY},
+    MODERN: {
+        "epochs": EPOCHS_MODERN,
+        "num_samples": 250_000,
+        "lr": 4e-3,
+        "average_classes": True,
+        **DECAY,
+    },
 }
 COLOURS = {BASELINE: RED, R1: GREEN, R3: BLUE, OURS: ORANGE, OURS_WARPED: PINK, MODERN: SKY}
 

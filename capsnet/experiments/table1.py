@@ -47,8 +47,9 @@ def recipes(seed: int) -> dict[str, TrainConfig]:
     rows[BASELINE_OURS] = (*MODELS[BASELINE], chosen)
     released = {**paper(EPOCHS_AUTHORS), "warmup_steps": 0, "average_classes": True}
     rows[RELEASED] = ("capsnet_mnist", AUTHORS, released)
-    rows[MODERN] = ("capsnet_modern_mnist", (), modern(EPOCHS_MODERN))
-    rows[EFFICIENT] = ("efficient_capsnet", (), modern(EPOCHS_MODERN))
+    small = {**modern(EPOCHS_MODERN), "elastic": 0.5}
+    rows[MODERN] = ("capsnet_modern_mnist", (), small)
+    rows[EFFICIENT] = ("efficient_capsnet", (), small)
     return {
         row: TrainConfig(model=model, data="mnist", options=options, seed=seed, **recipe)
         for row, (model, options, recipe) in rows.items()

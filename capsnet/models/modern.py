@@ -47,7 +47,8 @@ RoutingName = Literal["dynamic", "em", "vb", "self", "ida", "attention"]
     "capsnet_modern_multimnist",
     "capsnet_modern for two overlapping digits on 36×36.",
     image_shape=(1, 36, 36),
-    decoder=(256, 512),
+    primary_types=24,
+    decoder=(128, 256),
 )
 @register_model(
     "capsnet_modern_small",

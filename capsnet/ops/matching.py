@@ -3,7 +3,7 @@
 slots = least_cost(costs); losses = costs.gather(1, slots[:, None]).squeeze(1)
 """
 
-from itertools import permutations
+from math import perm
 
 import torch
 from torch import Tensor
@@ -35,6 +35,22 @@ def least_cost(costs: Tensor) -> Tensor:
             f"{MOST_SLOTS} slots K and no more objects L."
         )
     K, L = costs.shape[1:]
-    orders = torch.tensor(list(permutations(range(K), L)), device=costs.device)  # [P, L]
+    orders = all_orders(K, L, costs.device)
     sums = costs[:, orders, torch.arange(L, device=costs.device)].sum(dim=-1)  # [N, P]
     return orders[sums.argmin(dim=1)]
+
+
+def all_orders(K: int, L: int, device: torch.device) -> Tensor:
+    """Return all ways to choose L of K one after the other, [P, L].
+
+    They are counted out on the device: a step that is captured may copy nothing from the host.
+    """
+    number = torch.arange(perm(K, L), device=device)
+    left = torch.arange(K, device=device).expand(len(number), K)
+    chosen = []
+    for many in range(K, K - L, -1):
+        place = (number % many)[:, None]
+        chosen.append(left.gather(1, place))
+        left = left.scatter(1, place, left[:, many - 1 : many])  # the last takes its place
+        number = number // many
+    return torch.cat(chosen, dim=1)
