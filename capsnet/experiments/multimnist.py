@@ -34,7 +34,7 @@ from capsnet.training.evaluation import pack
 
 EPOCHS = 80
 EPOCHS_OURS = 120
-EPOCHS_MODERN = 96  # of half as many pairs
+EPOCHS_MODERN = 80  # of half as many pairs
 PAIRS = 500_000  # in one epoch
 TEST_PAIRS = 100_000
 EDGES = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0)  # of the overlap of the two frames

@@ -16,6 +16,7 @@ RELEASED = "CapsNet as in the authors' code"
 OURS = f"{RELEASED}, our recipe"
 OURS_WARPED = f"{OURS}, small warps"
 MODERN = "capsules on a modern stem"
+MODERN_READS = f"{MODERN}, drawings read"
 MODERN_CNN = "CNN on the same stem"
 EFFICIENT = "Efficient-CapsNet"
 
@@ -30,6 +31,7 @@ IN_THE_PAPER = {
     OURS: ("–", "–"),
     OURS_WARPED: ("–", "–"),
     MODERN: ("–", "–"),
+    MODERN_READS: ("–", "–"),
     MODERN_CNN: ("–", "–"),
     EFFICIENT: ("–", "–"),
     BASELINE_OURS: ("–", "–"),

@@ -29,7 +29,7 @@ from capsnet.tasks import NOBODY, Sets
 from capsnet.training.config import TrainConfig
 
 NAME = "synchrony"
-EPOCHS = 40
+EPOCHS = 20
 CROWDS = 100_000  # in one epoch
 TEST = 10_000
 SEGMENTED = 1_000  # of them, whose pixels are grouped
