@@ -17,8 +17,8 @@ from PIL import Image
 from playwright.sync_api import Locator, Page
 from stage import browsing, opened, served
 
-WINDOW = (1200, 800)
-SIZE = (800, 533)
+WINDOW = (1280, 720)
+SIZE = (800, 450)
 LEAST = 80  # milliseconds that a picture stands at least
 LARGEST = 1_200_000  # bytes
 POINTER = """() => {
@@ -66,7 +66,6 @@ def bend(page: Page) -> None:
     """Drag two sliders of Tweak to one end, to the other and back; the drawing stays in sight."""
     for n in range(2):
         slider = page.locator("#panel input[type=range]:visible").nth(n)
-        slider.scroll_into_view_if_needed()
         drag(page, slider, (0.5, 0.95, 0.05, 0.5))
 
 
@@ -88,7 +87,6 @@ def drag(page: Page, slider: Locator, places: tuple[float, ...], steps: int = 12
 
 def play(page: Page) -> None:
     """Play the routing from its first iteration to the last."""
-    page.evaluate("scrollTo(0, document.querySelector('#panel').offsetTop - 70)")
     button = page.get_by_role("button", name="Play")
     page.wait_for_timeout(300)
     button.click()
