@@ -152,8 +152,8 @@ def experiment(
 
 
 BEYOND = {
-    "noise 0.4": "noise_0.4_error_percent",
-    "blur 2 px": "blur_2_error_percent",
+    "noise 0.2": "noise_0.2_error_percent",
+    "blur 1 px": "blur_1_error_percent",
     "FGSM 0.1": "fgsm_error_percent",
     "PGD 0.1": "pgd_error_percent",
     "scrambled, accepted %": "scrambled_accepted_at_99",
