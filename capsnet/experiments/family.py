@@ -10,6 +10,7 @@ of capsnet_modern_small one of them is made by any computer in some hours (famil
 
 from collections.abc import Callable
 from functools import partial
+from statistics import mean, median, stdev
 from typing import Any
 
 from matplotlib.figure import Figure
@@ -18,7 +19,7 @@ from capsnet.experiments import affine
 from capsnet.experiments.pages import markdown
 from capsnet.experiments.robustness import robustness
 from capsnet.experiments.runner.experiment import Experiment, Trained, nothing_more
-from capsnet.experiments.runner.records import Results, by_seed, current, marked, values
+from capsnet.experiments.runner.records import Record, Results, by_seed, current, marked, values
 from capsnet.experiments.statistics import compare_paired, mean_std
 from capsnet.figures.plot import BLUE, RED
 from capsnet.training.config import TrainConfig
@@ -45,6 +46,7 @@ HEADS: dict[str, tuple[str, tuple[str, ...]]] = {
     "CNN, pooled, decoder": (CNN, ("pooled=True", DRAWN)),
 }
 BEST = (DYNAMIC, "EM", "self-attention", "CNN, dense", "CNN, pooled")  # for CIFAR-10
+MARKERS = "ovs^D*PXph<>d8"  # one for each head, in the plot
 HOLDOUT = 5_000
 EPOCHS = 40
 FEW = 1_000  # labels
@@ -109,19 +111,31 @@ def table(
 
 
 def plot(name: str, results: Results) -> Figure:
-    """Draw the test error of every head, a dot for each run."""
-    figure = Figure(figsize=(7, 4.5), layout="constrained")
+    """Draw the test error of every head against the time of a training step."""
+    figure = Figure(figsize=(8, 4.5), layout="constrained")
     axis = figure.subplots()
     rows = current(results[name])
     shown = [row for row in HEADS if values(rows.get(row, []), "error_percent")]
-    for place, row in enumerate(shown):
+    for row, marker in zip(shown, MARKERS, strict=False):
         errors = values(rows[row], "error_percent")
-        colour = BLUE if HEADS[row][0] == CAPSULES else RED
-        axis.plot(errors, [place] * len(errors), "o", color=colour, alpha=0.7)
-    axis.set_yticks(range(len(shown)), shown)
-    axis.invert_yaxis()
-    axis.set(xlabel="test error, %")
+        axis.errorbar(
+            median(map(step_ms, rows[row])),
+            mean(errors),
+            stdev(errors) if len(errors) > 1 else None,
+            fmt=marker,
+            color=BLUE if HEADS[row][0] == CAPSULES else RED,
+            label=row,
+            capsize=3,
+        )
+    axis.set(xlabel="one training step, ms", ylabel="test error, %")
+    axis.set_xlim(left=0)
+    figure.legend(loc="outside right upper", fontsize=8)
     return figure
+
+
+def step_ms(run: Record) -> float:
+    """Return how long a training step of a run took, by its last epoch."""
+    return 1e3 * run.config["batch_size"] / run.result["images_per_second"]
 
 
 def experiment(
