@@ -28,7 +28,7 @@ CAPSULES, CNN = "capsnet_modern", "cnn_modern"
 SMALL = "capsnet_modern_small"
 SMALL_CNN = ("channels=(16, 32, 64)", "conv_channels=128")  # the same stem and size
 DRAWN, SMALL_DRAWN = "decoder=(256, 512)", "decoder=(128, 256)"
-DYNAMIC = "dynamic routing, r = 3"
+DYNAMIC, DENSE = "dynamic routing, r = 3", "CNN, dense"
 HEADS: dict[str, tuple[str, tuple[str, ...]]] = {
     "dynamic routing, r = 1": (CAPSULES, ("num_iters=1",)),
     "dynamic routing, r = 2": (CAPSULES, ("num_iters=2",)),
@@ -40,12 +40,13 @@ HEADS: dict[str, tuple[str, tuple[str, ...]]] = {
     "self-routing": (CAPSULES, ("routing=self",)),
     "inverted attention": (CAPSULES, ("routing=ida",)),
     "self-attention": (CAPSULES, ("routing=attention",)),
-    "CNN, dense": (CNN, ()),
+    DENSE: (CNN, ()),
     "CNN, dense, decoder": (CNN, (DRAWN,)),
     "CNN, pooled": (CNN, ("pooled=True",)),
     "CNN, pooled, decoder": (CNN, ("pooled=True", DRAWN)),
 }
-BEST = (DYNAMIC, "EM", "self-attention", "CNN, dense", "CNN, pooled")  # for CIFAR-10
+ERROR = "test error %"
+BEST = (DYNAMIC, "EM", "self-attention", DENSE, "CNN, pooled")  # for CIFAR-10
 MARKERS = "ovs^D*PXph<>d8"  # one for each head, in the plot
 HOLDOUT = 5_000
 EPOCHS = 40
@@ -95,18 +96,29 @@ def table(
     make: Callable[[int], dict[str, TrainConfig]],
     results: Results,
 ) -> str:
-    """Return all heads with all that was measured, and each against dynamic routing."""
+    """Return all heads with all that was measured, and each error against dynamic routing's.
+
+    What else was measured is compared between dynamic routing and the CNN's dense head.
+    """
     rows = current(results[name])
     names = list(make(0))
     body = []
     for row in names:
         runs = rows.get(row, [])
         cells = [mean_std(values(runs, key)) for key in columns.values()]
-        body.append([marked(row, runs, make), *cells])
+        sizes = {f"{x:,}" for x in values(runs, "parameters")}
+        body.append([marked(row, runs, make), *cells, ", ".join(sizes) or "–"])
     errors = {row: by_seed(runs, "error_percent") for row, runs in rows.items()}
     said = compare_paired("Error", errors, [(row, DYNAMIC) for row in names if row != DYNAMIC])
+    also = {
+        f"{row} ({x})": by_seed(runs, key)
+        for row, runs in rows.items()
+        for x, key in columns.items()
+    }
+    pairs = [(f"{DYNAMIC} ({x})", f"{DENSE} ({x})") for x in columns if x != ERROR]
+    said += compare_paired("Beyond", also, pairs, digits=1)
     shown = {row: rows[row] for row in names if row in rows}
-    parts = [markdown.table(("head", *columns), body), markdown.bullets(said)]
+    parts = [markdown.table(("head", *columns, "parameters"), body), markdown.bullets(said)]
     return "\n\n".join([*parts, markdown.recipes(shown)])
 
 
@@ -152,7 +164,7 @@ def experiment(
 ) -> Experiment:
     """Return the heads on one data set as an experiment."""
     make = partial(recipes, data, rows, epochs, heads, changes)
-    columns = {"test error %": "error_percent", **columns}
+    columns = {ERROR: "error_percent", **columns}
     return Experiment(
         name,
         title,
@@ -166,14 +178,13 @@ def experiment(
 
 
 BEYOND = {
-    "noise 0.2": "noise_0.2_error_percent",
-    "blur 1 px": "blur_1_error_percent",
-    "FGSM 0.1": "fgsm_error_percent",
-    "PGD 0.1": "pgd_error_percent",
+    "error with noise 0.2": "noise_0.2_error_percent",
+    "error with blur 1 px": "blur_1_error_percent",
+    "error under FGSM 0.1": "fgsm_error_percent",
+    "error under PGD 0.1": "pgd_error_percent",
     "scrambled, accepted %": "scrambled_accepted_at_99",
     "ECE %": "ece_percent",
     "ECE %, calibrated": "calibrated_ece_percent",
-    "parameters": "parameters",
 }
 MOVED: dict[str, Any] = {"flip": "horizontal", "shift": 4}
 EXPERIMENTS = (
