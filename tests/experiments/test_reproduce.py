@@ -59,7 +59,8 @@ def trainings(monkeypatch):
 
 # Others of the same make, or with many rows; `make long` has them.
 LONG = {"family", "family-fashion", "family-affine", "family-few", "family-cifar10"}
-LONG |= {"family-small", "depth", "self-reading", "synchrony"}
+LONG |= {"family-small", "family-small-slow", "family-small-fast"}
+LONG |= {"depth", "self-reading", "synchrony"}
 
 
 @pytest.mark.parametrize(
