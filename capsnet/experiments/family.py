@@ -103,12 +103,14 @@ def table(
     """
     rows = current(results[name])
     names = list(make(0))
+    sized = any(values(runs, "parameters") for runs in rows.values())
     body = []
     for row in names:
         runs = rows.get(row, [])
         cells = [mean_std(values(runs, key)) for key in columns.values()]
-        sizes = {f"{x:,}" for x in values(runs, "parameters")}
-        body.append([marked(row, runs, make), *cells, ", ".join(sizes) or "–"])
+        sizes = [f"{x:,}" for x in sorted({*values(runs, "parameters")})]
+        told = [", ".join(sizes) or "–"] if sized else []
+        body.append([marked(row, runs, make), *cells, *told])
     errors = {row: by_seed(runs, "error_percent") for row, runs in rows.items()}
     said = compare_paired("Error", errors, [(row, DYNAMIC) for row in names if row != DYNAMIC])
     also = {
@@ -119,7 +121,8 @@ def table(
     pairs = [(f"{DYNAMIC} ({x})", f"{DENSE} ({x})") for x in columns if x not in (ERROR, HELD)]
     said += compare_paired("Beyond", also, pairs, digits=1)
     shown = {row: rows[row] for row in names if row in rows}
-    parts = [markdown.table(("head", *columns, "parameters"), body), markdown.bullets(said)]
+    header = ("head", *columns, *(["parameters"] if sized else []))
+    parts = [markdown.table(header, body), markdown.bullets(said)]
     return "\n\n".join([*parts, markdown.recipes(shown)])
 
 
