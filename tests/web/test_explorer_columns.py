@@ -120,6 +120,27 @@ def test_route_keeps_the_focus_and_its_tip(visit):
     page.locator("#tip").wait_for(state="hidden")
 
 
+def test_the_tip_of_what_has_the_focus_scrolls_along(visit):
+    page = visit("mode=route&sample=3&step=1")
+    number, tip = page.locator(".formula .number").first, page.locator("#tip")
+    number.focus()
+    page.keyboard.press("Shift+Tab")
+    page.keyboard.press("Tab")
+    apart = "number => document.querySelector('#tip').getBoundingClientRect().top - " + (
+        "number.getBoundingClientRect().bottom"
+    )
+    for far in (30, -30):
+        page.evaluate(
+            "far => new Promise(done => { scrollBy(0, far);"
+            " requestAnimationFrame(() => requestAnimationFrame(done)) })",
+            far,
+        )
+        assert tip.is_visible()
+        assert number.evaluate(apart) == pytest.approx(6, abs=1)
+    page.evaluate("scrollTo(0, document.body.scrollHeight)")
+    tip.wait_for(state="hidden")
+
+
 def test_a_tip_stays_in_a_low_window(visit):
     page = visit("mode=route&sample=3", width=640)
     page.set_viewport_size({"width": 640, "height": 360})

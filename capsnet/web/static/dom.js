@@ -130,7 +130,14 @@ export function startTips() {
     show(target.closest("[data-tip]") ?? row?.querySelector(".number"), true);
   });
   addEventListener("focusout", () => byFocus && (tip.hidden = true));
-  addEventListener("scroll", () => (tip.hidden = true), { passive: true });
+  // What got the focus by the keyboard is scrolled into view after it: its tip goes along.
+  const follow = () => {
+    const box = told?.getBoundingClientRect();
+    const seen = box && box.bottom > 0 && box.top < innerHeight;
+    if (byFocus && !tip.hidden && seen) show(told, true);
+    else tip.hidden = true;
+  };
+  addEventListener("scroll", follow, { passive: true });
   // Who drags a slider looks at what it changes, which the tip may cover.
   addEventListener(
     "pointerdown",
