@@ -48,7 +48,7 @@ HEADS: dict[str, tuple[str, tuple[str, ...]]] = {
 }
 ERROR, HELD = "test error %", "validation error %"
 BEST = (DYNAMIC, "EM", "self-attention", DENSE, "CNN, pooled")  # for CIFAR-10
-MARKERS = "ovs^D*PXph<>d8"  # one for each head, in the plot
+MARKERS = dict(zip(HEADS, "ovs^D*PXph<>d8", strict=True))
 HOLDOUT = 5_000
 EPOCHS = 40
 FEW = 1_000  # labels
@@ -132,13 +132,13 @@ def plot(name: str, results: Results) -> Figure:
     axis = figure.subplots()
     rows = current(results[name])
     shown = [row for row in HEADS if values(rows.get(row, []), "error_percent")]
-    for row, marker in zip(shown, MARKERS, strict=False):
+    for row in shown:
         errors = values(rows[row], "error_percent")
         axis.errorbar(
             median(map(step_ms, rows[row])),
             mean(errors),
             stdev(errors) if len(errors) > 1 else None,
-            fmt=marker,
+            fmt=MARKERS[row],
             color=BLUE if HEADS[row][0] == CAPSULES else RED,
             label=row,
             capsize=3,
