@@ -18,6 +18,7 @@ from capsnet.data.sets.scenes import load_scenes, load_several
 from capsnet.data.sets.smallnorb import load_smallnorb
 from capsnet.data.sources.known import CIFAR10, DSPRITES, FASHION, MNIST
 from capsnet.data.sources.locate import Source
+from capsnet.data.splits.halving import halved
 from capsnet.data.splits.split import Split, stratified
 from capsnet.data.streams.affine import AffineStream, CanvasStream
 from capsnet.data.streams.augmentation import Augment
@@ -164,6 +165,12 @@ def _crowds(split: Split, ask: Request) -> Stream:
     return CrowdStream(split, ask.num_samples or len(split), (1, 3), ask.image_size or 48, 10)
 
 
+def _small_crowds(split: Split, ask: Request) -> Stream:
+    small, canvas = halved(split), ask.image_size or 40
+    shift = max(canvas - small.image_shape[2], 0) // 2  # anywhere
+    return CrowdStream(small, ask.num_samples or len(split), (1, 3), canvas, shift)
+
+
 def _crowds_of_shapes(split: Split, ask: Request) -> Stream:
     return CrowdStream(split, ask.num_samples or len(split), (2, 4))
 
@@ -204,6 +211,9 @@ TABLE = (
     Entry("multidigits", "two overlapping of the digits, 36×36", CC, INSIDE, _digits, _overlaps),
     Entry("crowds", "one to three digits, 48×48", CC, "mnist", _mnist, _crowds, MNIST),
     Entry("crowd_digits", "one to three of the digits, 48×48", CC, INSIDE, _digits, _crowds),
+    Entry(
+        "small_crowds", "the same at half size, 40×40", CC, "mnist", _mnist, _small_crowds, MNIST
+    ),
     Entry("hollow", "two to four outlines of shapes", "MIT", RULE, _hollow, _crowds_of_shapes),
     Entry("turned_digits", "the digits, and their angle is asked", CC, INSIDE, _digits, _turned),
     Entry("mnist40", "MNIST placed at random, 40×40", CC, "mnist", _mnist, _placed, MNIST),

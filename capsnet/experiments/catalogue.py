@@ -34,7 +34,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         self_reading.EXPERIMENT,
         depth.EXPERIMENT,
         poses.EXPERIMENT,
-        synchrony.EXPERIMENT,
+        *synchrony.EXPERIMENTS,
         *tune.EXPERIMENTS,
         tune_multimnist.EXPERIMENT,
     )

@@ -118,6 +118,7 @@ _DATA: dict[str, dict[str, Any]] = {
     "cifar10": {"data": "digits"},
     "scenes": {"data": "scenes", "image_size": 16},
     "crowds": {"data": "crowd_digits"},
+    "small_crowds": {"data": "crowd_digits"},
     "hollow": {"data": "hollow"},
     "mnist40": {"data": "digits", "image_size": 40, "shift": 6},
 }

@@ -31,7 +31,8 @@ class CapsNetSlots(Model):
 
     binding: what shares them out: phases that synchronise, the paper's routing to the capsules of
     all slots, or slot attention. num_steps: of the phases, or iterations of the two others; 8, 3
-    and 3 if left out, and 0 for phases that do not move. A slot says a class whose capsule is
+    and 3 if left out, and 0 for phases that do not move. num_moves: how often the slots'
+    anchors move to the phases they hold, 3 if left out. A slot says a class whose capsule is
     longer than one half. decoder: the sizes of its dense layers, () for none; it draws what one
     slot holds.
 
@@ -52,6 +53,7 @@ class CapsNetSlots(Model):
         num_slots: Size = 3,
         binding: Binding = "synchrony",
         num_steps: Steps | None = None,
+        num_moves: Steps | None = None,
         channels: tuple[Size, ...] = (64, 128, 256),
         primary_types: Size = 16,
         primary_dim: Size = 8,
@@ -69,11 +71,14 @@ class CapsNetSlots(Model):
         step = max(self.stem.step)
         self.field = (self.stem.side + 2 * step, step, self.stem.start)
         self.primary_caps = PrimaryCaps(self.stem.out_channels, primary_types, primary_dim, 3, 1)
-        sizes = (rows * columns * primary_types, primary_dim, num_slots, num_classes, class_dim)
+        sizes = (self.grid, primary_dim, num_slots, num_classes, class_dim)
         self.slots: SynchronySlots | DynamicSlots | AttentionSlots
         if binding == "synchrony":
             steps = 8 if num_steps is None else num_steps
-            self.slots = SynchronySlots(*sizes, steps, phase_dim, vote_dim)
+            moves = 3 if num_moves is None else num_moves
+            self.slots = SynchronySlots(*sizes, steps, moves, phase_dim, vote_dim)
+        elif num_moves is not None:
+            raise UserError(f"binding='{binding}' has no anchors; leave num_moves out.")
         elif num_steps == 0:
             raise UserError(f"binding='{binding}' needs an iteration at least; give num_steps=1.")
         elif binding == "dynamic":

@@ -83,7 +83,8 @@ def build_model(config: TrainConfig, stream: Stream) -> Model:
         model = start_from(config.start_from, config.model, options, task)
         if config.freeze:
             model.freeze()
-    if model.draws is None and config.reconstruction_weight != TrainConfig.reconstruction_weight:
+    weighed = config.reconstruction_weight != TrainConfig.reconstruction_weight
+    if weighed and model.draws is None and getattr(model, "decoder", None) is None:
         raise UserError(f"{config.model} draws no pictures; leave --reconstruction-weight out.")
     model.set_task(task)
     if config.balance == "loss":

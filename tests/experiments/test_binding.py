@@ -4,7 +4,7 @@ from capsnet.experiments.runner.records import read
 from capsnet.experiments.runner.run import reproduce
 from capsnet.experiments.synchrony import (
     COLUMNS,
-    EXPERIMENT,
+    EXPERIMENTS,
     NAME,
     PHASES,
     misses,
@@ -31,4 +31,4 @@ def test_phases_are_measured_beyond_their_error(tmp_path):
     found = {key for key in COLUMNS.values() if key in record.result}
     assert found == {*COLUMNS.values()} - {"error_of_4"}
     assert -1 <= record.result["ari_apart"] <= 1
-    assert f"| {row} (" in EXPERIMENT.table({NAME: [record]})
+    assert f"| {row} (" in EXPERIMENTS[0].table({NAME: [record]})

@@ -3,7 +3,7 @@
 A binding says which part of each capsule belongs to which slot, in three ways: by synchrony of
 phases, by attention, or by routing to all slots at once.
 
-v, shares = SynchronySlots(512, 8, num_slots=3)(u)
+v, shares = SynchronySlots(grid=(6, 6, 16), lower_dim=8, num_slots=3)(u)
 """
 
 from capsnet.layers.slots.attention import AttentionSlots

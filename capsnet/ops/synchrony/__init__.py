@@ -13,7 +13,14 @@ from torch import Tensor
 
 from capsnet.errors import UserError
 from capsnet.ops.recompute import full_precision, wide
-from capsnet.ops.synchrony.reference import centred, energy, pull, synchronise_plain, turn
+from capsnet.ops.synchrony.reference import (
+    centred,
+    energy,
+    pull,
+    read_plain,
+    synchronise_plain,
+    turn,
+)
 
 __all__ = ["SynchronyTrace", "agreement", "read_phases", "synchronise", "synchrony_trace"]
 
@@ -120,15 +127,25 @@ def synchrony_trace(
         return SynchronyTrace(torch.stack(steps), torch.stack([energy(x, f, c) for x in steps]))
 
 
-def read_phases(x: Tensor, anchors: Tensor, sharpness: float | Tensor = 1.0) -> Tensor:
+def read_phases(
+    x: Tensor,
+    anchors: Tensor,
+    sharpness: float | Tensor = 1.0,
+    a: Tensor | None = None,
+    num_moves: int = 0,
+) -> Tensor:
     """Return the part of each capsule that belongs to each slot, by the nearness of its phase.
 
-    c_ik = softmax_k(sharpness <x_i, anchor_k> / |anchor_k|)
+    c_ik = softmax_k(sharpness <x_i, anchor_k>), anchors brought to length 1. Then, num_moves times,
+    anchors move to the mean phase of what they have, and c is computed anew:
+    anchor_k <- normalise(sum_i c_ik a_i x_i / sum_i c_ik a_i + 0.1 anchor_k at the start).
 
     Args:
         x: oscillators of length 1 [N, I, n].
         anchors: one phase for each slot [K, n], of any length.
         sharpness: how much nearness counts.
+        a: how sure each capsule is to be there [N, I]; all the same if left out.
+        num_moves: how often the anchors move, in each image by itself; 0 if they stay.
 
     Returns:
         c [N, I, K], which sum to 1 over the slots.
@@ -144,9 +161,16 @@ def read_phases(x: Tensor, anchors: Tensor, sharpness: float | Tensor = 1.0) -> 
             f"Oscillators of shape {list(x.shape)} do not fit anchors of {list(anchors.shape)}; "
             "give x [N, I, n] and anchors [K, n]."
         )
+    if a is not None and a.shape != x.shape[:2]:
+        raise UserError(
+            f"Activations of shape {list(a.shape)} do not fit oscillators of {list(x.shape)}; "
+            f"give {list(x.shape[:2])}."
+        )
+    if num_moves < 0:
+        raise UserError(f"num_moves must be 0 or more, not {num_moves}.")
     with full_precision(x):
-        near = wide(x) @ torch.nn.functional.normalize(wide(anchors), dim=-1).T
-        return torch.softmax(sharpness * near, dim=-1)
+        weights = torch.ones_like(wide(x)[..., 0]) if a is None else wide(a)
+        return read_plain(wide(x), wide(anchors), sharpness, weights, num_moves)
 
 
 def _check(x: Tensor, f: Tensor, c: Tensor, num_steps: int) -> None:

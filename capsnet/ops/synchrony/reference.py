@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 EPS = 1e-12  # what a sum that divides is at least
+STAYS = 0.1  # of an anchor's first phase, which a slot keeps that has nothing
 
 
 def centred(u_hat: Tensor, a: Tensor) -> Tensor:
@@ -42,3 +43,17 @@ def energy(x: Tensor, f: Tensor, c: Tensor) -> Tensor:
     """Return E [N] = -1/2 sum_ik <f_i, f_k> <x_i, x_k> - sum_i <c_i, x_i>, which steps lower."""
     together = torch.einsum("nir,nis->nrs", f, x).square().sum(dim=(1, 2))
     return -together / 2 - (c * x).sum(dim=(1, 2))
+
+
+def read_plain(
+    x: Tensor, anchors: Tensor, sharpness: float | Tensor, a: Tensor, num_moves: int
+) -> Tensor:
+    """Return whose the oscillators are [N, I, K], after so many moves of the anchors."""
+    first = F.normalize(anchors, dim=-1)
+    c = torch.softmax(sharpness * x @ first.T, dim=-1)
+    for _ in range(num_moves):
+        held = c * a.unsqueeze(-1)
+        held = held / held.sum(dim=1, keepdim=True).clamp(min=EPS)
+        now = F.normalize(held.mT @ x + STAYS * first, dim=-1)  # [N, K, n]
+        c = torch.softmax(sharpness * x @ now.mT, dim=-1)
+    return c
