@@ -1,11 +1,16 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
 from capsnet.data import open_data
+from capsnet.data.entries import TABLE, Request
 from capsnet.data.sets.digits import load_digits
 from capsnet.data.sets.hollow import COUNTS, load_hollow
 from capsnet.data.sets.shapes import draw_outline
+from capsnet.data.splits.halving import halved
+from capsnet.data.splits.split import Split
 from capsnet.data.streams.crowd import CrowdStream, owners
 from capsnet.errors import UserError
 from capsnet.tasks import NOBODY, Sets
@@ -114,3 +119,25 @@ def test_a_crowd_of_one_and_of_what_a_pixel_owns():
         CrowdStream(load_digits("test"), 5, (0, 2))
     with pytest.raises(UserError, match="of one object each"):
         CrowdStream(open_data("scenes_several", "test", image_size=24).split, 5)
+
+
+def test_half_the_size_is_the_mean_of_every_four_pixels():
+    images = torch.arange(2 * 5 * 4, dtype=torch.uint8).view(2, 1, 5, 4)
+    small = halved(Split(images, torch.tensor([0, 1]), ("a", "b")))
+    assert small.images.dtype == torch.uint8 and small.labels.tolist() == [0, 1]
+    # (0 + 1 + 4 + 5) / 4 = 2.5, to the even one
+    assert small.images[0, 0].tolist() == [[2, 4], [10, 12]]
+    assert small.task.names == ("a", "b")
+
+
+def test_small_crowds_lie_anywhere_on_their_canvas(digits):
+    ask = Request(None, None, None, 2_000, None, 0, training=True)
+    (entry,) = (x for x in TABLE if x.name == "small_crowds")
+    stream = entry.stream(digits, ask)
+    assert stream.image_shape == (1, 40, 40) and stream.many == (1, 3)
+    inked = stream.batch(stream.plan(seeded(0))).images.amax(dim=(0, 1)) > 0
+    assert all(inked.any(dim=k)[2:-2].all() for k in (0, 1))  # digits have a border of 2 px
+    narrow = entry.stream(digits, replace(ask, image_size=14))
+    assert narrow.image_shape == (1, 14, 14)
+    with pytest.raises(UserError, match="choose a size of 14 or more"):
+        entry.stream(digits, replace(ask, image_size=13))

@@ -64,6 +64,7 @@ def test_list_names_everything():
         "multidigits",
         "crowds",
         "crowd_digits",
+        "small_crowds",
         "hollow",
         "turned_digits",
         "mnist40",

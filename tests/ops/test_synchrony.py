@@ -31,6 +31,50 @@ def test_gradient_is_exact():
     assert torch.autograd.gradcheck(agreement, (u_hat, alive))
 
 
+def test_gradient_of_anchors_that_move_is_exact():
+    _, a, x, _ = inputs(I=4, n=3)
+    x = torch.nn.functional.normalize(x, dim=-1)
+    anchors = torch.randn(2, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    leaves = [y.requires_grad_() for y in (x, anchors, a)]
+    assert torch.autograd.gradcheck(lambda x, w, a: read_phases(x, w, 2.0, a, 2), leaves)
+
+
+def test_anchors_move_to_the_groups_that_are_there():
+    # Two groups, both nearer to the first anchor: only anchors that move tell them apart.
+    own = torch.tensor([0, 1] * 10)
+    x = torch.tensor([[1.0, 0.3, 0.0], [1.0, -0.3, 0.0]])[own][None]
+    x = torch.nn.functional.normalize(x, dim=-1)
+    anchors = torch.tensor([[1.0, 0.02, 0.0], [0.9, -0.5, 0.0]])
+    stayed, moved = (read_phases(x, anchors, 30.0, num_moves=k)[0] for k in (0, 5))
+    right = torch.nn.functional.one_hot(own, 2)
+    assert (stayed - right).abs().max() > 0.1
+    torch.testing.assert_close(moved, right.float(), rtol=0, atol=0.02)
+
+
+def test_anchors_that_move_keep_the_laws_of_reading():
+    _, a, x, _ = inputs(N=3)
+    x = torch.nn.functional.normalize(x, dim=-1)
+    anchors = torch.randn(3, 4, dtype=x.dtype, generator=torch.Generator().manual_seed(3))
+    c = read_phases(x, anchors, 5.0, a, 3)
+    torch.testing.assert_close(c.sum(-1), torch.ones_like(a))
+    k = torch.tensor([2, 0, 1])
+    torch.testing.assert_close(read_phases(x, anchors[k], 5.0, a, 3), c[:, :, k])
+    torch.testing.assert_close(read_phases(x[1:2], anchors, 5.0, a[1:2], 3), c[1:2])
+    torch.testing.assert_close(read_phases(x, anchors, 5.0, 7 * a, 3), c)
+    Q = torch.linalg.qr(
+        torch.randn(4, 4, dtype=x.dtype, generator=torch.Generator().manual_seed(2))
+    )[0]
+    torch.testing.assert_close(read_phases(x @ Q, anchors @ Q, 5.0, a, 3), c)
+    gone = a.clone()
+    gone[:, 0] = 0
+    changed = x.clone()
+    changed[:, 0] = -x[:, 0]
+    before, after = (read_phases(y, anchors, 5.0, gone, 3) for y in (x, changed))
+    torch.testing.assert_close(after[:, 1:], before[:, 1:])
+    nobody = read_phases(x, anchors, 5.0, torch.zeros_like(a), 3)
+    torch.testing.assert_close(nobody, read_phases(x, anchors, 5.0))
+
+
 def test_lengths_stay_one():
     u_hat, a, x, c = inputs()
     trace = synchrony_trace(x, 5 * agreement(u_hat, a), c, 8)
@@ -154,6 +198,10 @@ def test_what_does_not_fit_is_said():
         synchronise(x, u_hat, c, -1)
     with pytest.raises(UserError, match="anchors"):
         read_phases(x, torch.eye(3))
+    with pytest.raises(UserError, match="do not fit oscillators"):
+        read_phases(x, torch.eye(4), a=a[:, 1:])
+    with pytest.raises(UserError, match="num_moves must be 0 or more"):
+        read_phases(x, torch.eye(4), num_moves=-1)
 
 
 @pytest.mark.parametrize(("K", "L"), [(1, 1), (2, 2), (3, 2), (4, 4)])
