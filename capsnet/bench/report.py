@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from capsnet.bench.heads import bench_heads
+from capsnet.bench.heads import TABLES, bench_heads
 from capsnet.bench.routing import bench_routing, check
 from capsnet.bench.step import bench_epoch, bench_inference, bench_step
 from capsnet.bench.stream import bench_stream
@@ -60,8 +60,8 @@ def run_bench(
         result = bench_step(batches, device, peer, progress)
     elif kind == "epoch":
         result = bench_epoch(batches, device, data or "digits", data_folder)
-    elif kind == "heads":
-        result = bench_heads(batches, device, progress)
+    elif kind in TABLES:
+        result = bench_heads(kind, batches, device, progress)
     elif kind == "stream":
         result = bench_stream(batches, device, progress)
     else:

@@ -11,7 +11,7 @@ from capsnet.errors import UserError
 
 
 def bench(
-    kind: Positional[Literal["routing", "step", "heads", "epoch", "stream", "inference"]],
+    kind: Positional[Literal["routing", "step", "heads", "slots", "epoch", "stream", "inference"]],
     batch: tuple[int, ...] = (),
     capsules: tuple[int, ...] = (),
     dtype: Literal["fp32", "bf16", "fp16"] | None = None,
@@ -30,8 +30,9 @@ def bench(
     Example: capsnet bench routing --batch 128 512
 
     Args:
-        kind: Routing alone; whole training steps; those of every head on the modern stem; epochs of
-            training; training on images that stay on the disk (stream); or inference.
+        kind: Routing alone; whole training steps; those of every head on the modern stem, or of
+            every way to fill slots; epochs of training; training on images that stay on the disk
+            (stream); or inference.
         batch: Batch sizes; by default 128 and 512 on a GPU, 32 on a CPU, 1 and 1024 for inference.
         capsules: Numbers of primary capsules, for routing; by default the paper's 1152.
         dtype: Type of the inputs, for routing; by default bf16 on a GPU, fp32 on a CPU.

@@ -1,5 +1,6 @@
 import json
 import sys
+from dataclasses import replace
 
 import pytest
 import torch
@@ -28,11 +29,24 @@ def test_every_head_is_timed_beside_dynamic_routing(monkeypatch):
     small = {"channels": (8, 8), "primary_types": 2}
     names = {"dynamic, r = 3": {}, "em": {"routing": "em"}}
     smaller = {name: ("capsnet_modern", {**small, **o}) for name, o in names.items()}
-    monkeypatch.setattr(heads, "HEADS", smaller)
-    rows = heads.bench_heads((2,), CPU)["rows"]
+    table = heads.Heads(smaller, "dynamic, r = 3", "digits")
+    monkeypatch.setitem(heads.TABLES, "heads", table)
+    rows = heads.bench_heads("heads", (2,), CPU)["rows"]
     assert [row["head"] for row in rows] == list(names)
-    assert rows[0]["times dynamic's"] == 1 and rows[1]["times dynamic's"] > 0
+    longer = "times that of dynamic, r = 3"
+    assert rows[0][longer] == 1 and rows[1][longer] > 0
     assert 0 < rows[1]["parameters"] - rows[0]["parameters"] < 100
+
+
+def test_every_way_to_fill_slots_is_timed(monkeypatch):
+    table = heads.TABLES["slots"]
+    small = {"channels": (8, 8), "primary_types": 2, "decoder": (8,)}
+    networks = {name: (model, {**small, **o}) for name, (model, o) in table.networks.items()}
+    monkeypatch.setitem(heads.TABLES, "slots", replace(table, networks=networks))
+    result = heads.bench_heads("slots", (2,), CPU)
+    assert result["bench"] == "slots"
+    assert [row["head"] for row in result["rows"]] == list(networks)
+    assert all(row["step"]["median_ms"] > 0 for row in result["rows"])
 
 
 def test_wrong_routing_gets_no_time(monkeypatch):
