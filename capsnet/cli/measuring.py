@@ -112,10 +112,10 @@ def reproduce(
     Args:
         name: table1, multimnist, fashion, affine, few-labels, scrambled, equivariance; heads on one
             stem: family-multimnist, family, family-fashion, family-affine, family-few,
-            family-cifar10, and, which need no GPU, family-small, family-small-slow and
-            family-small-fast; self-reading, depth, poses, synchrony; tune, tune-fashion,
-            tune-multimnist; or to be drawn from shipped weights, without any other option,
-            figure-perturbation, figure-overlap or figure-routing.
+            family-cifar10; self-reading, depth, poses, synchrony; tune, tune-fashion,
+            tune-multimnist; which need no GPU: family-small, family-small-slow,
+            family-small-fast, synchrony-small; or to be drawn from shipped weights, without any
+            other option, figure-perturbation, figure-overlap or figure-routing.
         rows: Names of the only rows to make, as in the table; by default all.
         seeds: Number of seeds per row, counted from 0; by default the experiment's own.
         minutes: Start no run that is not expected to end in this time; cut off the first if it

@@ -60,7 +60,7 @@ def trainings(monkeypatch):
 # Others of the same make, or with many rows; `make long` has them.
 LONG = {"family", "family-fashion", "family-affine", "family-few", "family-cifar10"}
 LONG |= {"family-small", "family-small-slow", "family-small-fast"}
-LONG |= {"depth", "self-reading", "synchrony"}
+LONG |= {"depth", "self-reading", "synchrony", "synchrony-small"}
 
 
 @pytest.mark.parametrize(

@@ -1,24 +1,10 @@
 import pytest
 import torch
 from machine import INTERPRETED
-from torch.autograd import forward_ad
+from routed_inputs import BACKENDS, inputs, small_bias
 
 from capsnet.errors import UserError
 from capsnet.ops import dynamic, dynamic_routing, dynamic_routing_votes, routing_trace, squash
-from capsnet.ops.dynamic import chunked
-
-BACKENDS = ["reference", "chunked"]
-
-
-def inputs(N=2, I=5, J=3, E=4, D=3, dtype=torch.float64, seed=0):
-    g = torch.Generator().manual_seed(seed)
-    u = squash(torch.randn(N, I, D, generator=g, dtype=torch.float64)).to(dtype)
-    W = torch.randn(I, J, E, D, generator=g, dtype=torch.float64).to(dtype)
-    return u, W
-
-
-def small_bias(J=3, E=4):
-    return torch.linspace(-0.2, 0.3, J * E, dtype=torch.float64).view(J, E)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -189,127 +175,6 @@ def test_half_precision_stays_finite_at_huge_votes(backend, dtype):
     assert (v.float().norm(dim=-1) <= 1.01).all()
 
 
-# The vote-free version against fp64 truth: its error may be twice that of the reference in fp32.
-
-
-def errors(u, W, bias, truth, **options):
-    arguments = [x.detach().float().requires_grad_() for x in (u, W, bias)]
-    v = dynamic_routing(*arguments[:2], bias=arguments[2], **options)
-    found = [v, *torch.autograd.grad((v * v.detach().roll(1, -1)).sum(), arguments)]
-    return [(a.double() - b).abs().max() for a, b in zip(found, truth, strict=True)]
-
-
-def check_chunked(u, W, bias, **options):
-    arguments = [x.double().requires_grad_() for x in (u, W, bias)]
-    v = dynamic_routing(*arguments[:2], bias=arguments[2], backend="reference", **options)
-    truth = [v, *torch.autograd.grad((v * v.detach().roll(1, -1)).sum(), arguments)]
-    reference = errors(u, W, bias, truth, backend="reference", **options)
-    without_votes = errors(u, W, bias, truth, backend="chunked", **options)
-    for k, (ours, theirs, true) in enumerate(zip(without_votes, reference, truth, strict=True)):
-        atol = 2e-6 * max(true.abs().max().item(), 1e-6)
-        assert ours <= (2 if k == 0 else 3) * theirs + atol, ("v", "du", "dW", "dbias")[k]
-
-
-@pytest.mark.parametrize("leaky", [False, True])
-@pytest.mark.parametrize("gradient", ["full", "last"])
-@pytest.mark.parametrize(
-    ("N", "I", "J", "E", "D"),
-    [
-        (1, 1, 1, 2, 2),
-        (3, 63, 2, 5, 3),
-        (2, 63, 47, 16, 8),
-        (2, 1153, 10, 16, 8),
-        (5, 7, 10, 32, 32),
-        (1, 1153, 1, 3, 17),
-    ],
-)
-def test_chunked_is_as_exact_as_the_reference(N, I, J, E, D, gradient, leaky):
-    u, W = inputs(N, I, J, E, D, torch.float32)
-    W = W * (3 / I**0.5)
-    check_chunked(u, W, 0.1 * torch.ones(J, E), gradient=gradient, leaky=leaky)
-
-
-@pytest.mark.parametrize("elements", [1, 100, 700])
-def test_chunks_of_any_size_give_the_same(elements, monkeypatch):
-    monkeypatch.setattr(chunked, "CHUNK_ELEMENTS", elements)
-    u, W = inputs(3, 23, 5, 4, 3, torch.float32)
-    check_chunked(u, W, 0.1 * torch.ones(5, 4), num_iters=4)
-
-
-@pytest.mark.parametrize("scale", [0.0, 1e-6, 30.0])
-def test_chunked_is_exact_at_tiny_and_huge_input(scale):
-    u, W = inputs(3, 13, 5, 4, 3, torch.float32)
-    check_chunked(u * scale, W, torch.zeros(5, 4))
-
-
-def test_chunked_takes_any_strides():
-    u, W = inputs(3, 23, 5, 4, 6, torch.float32)
-    u_strided = u.permute(2, 0, 1).contiguous().permute(1, 2, 0)
-    W_strided = W.permute(3, 1, 0, 2).contiguous().permute(2, 1, 3, 0)
-    assert not u_strided.is_contiguous() and not W_strided.is_contiguous()
-    v = dynamic_routing(u, W, backend="chunked")
-    assert torch.equal(dynamic_routing(u_strided, W_strided, backend="chunked"), v)
-    check_chunked(u[:, ::2, 1:4], W[::2, ..., 1:4], torch.zeros(5, 4))
-
-
-def test_chunked_keeps_no_votes_for_the_backward_pass():
-    N, I, J, E, D = 16, 200, 10, 16, 8
-    u, W = inputs(N, I, J, E, D, torch.float32)
-
-    def kept(backend):
-        sizes = {}
-
-        def pack(x):
-            sizes[x.untyped_storage().data_ptr()] = x.untyped_storage().nbytes() // 4
-            return x
-
-        with torch.autograd.graph.saved_tensors_hooks(pack, lambda x: x):
-            v = dynamic_routing(u.requires_grad_(), W.requires_grad_(), backend=backend)
-        v.sum().backward()
-        return sum(sizes.values()) - W.numel()
-
-    votes = N * I * J * E
-    assert kept("reference") >= votes  # else this would measure nothing
-    assert kept("chunked") < votes / 5
-    assert kept("auto") < votes / 5
-
-
-# Second derivatives, sizes, dtypes and transforms: alike in every version.
-
-
-@pytest.mark.parametrize("leaky", [False, True])
-@pytest.mark.parametrize("gradient", ["full", "last"])
-def test_gradient_of_the_gradient_is_that_of_the_reference(gradient, leaky):
-    results = []
-    for backend in BACKENDS:
-        u, W, bias = (x.requires_grad_() for x in (*inputs(), small_bias()))
-        options = {"gradient": gradient, "leaky": leaky, "backend": backend}
-        # W depends on u too, so that a gradient counted twice would show.
-        v = dynamic_routing(u, W * u.mean(), bias=bias, **options)
-        loss = v.sum()
-        (du,) = torch.autograd.grad(loss, u, create_graph=True)
-        results.append((du, *torch.autograd.grad(loss + du.square().sum(), (u, W, bias))))
-    for expected, found in zip(*results, strict=True):
-        torch.testing.assert_close(found, expected)
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_gradient_of_the_gradient_is_exact(backend):
-    arguments = [x.requires_grad_() for x in (*inputs(1, 3, 2, 2, 2), small_bias(2, 2))]
-
-    def route(u, W, bias):
-        return dynamic_routing(u, W, bias=bias, backend=backend)
-
-    assert torch.autograd.gradgradcheck(route, arguments)
-
-
-def test_gradient_of_the_gradient_of_dead_capsules_is_finite():
-    u, W = inputs()
-    u = torch.zeros_like(u).requires_grad_()
-    (du,) = torch.autograd.grad(dynamic_routing(u, W).sum(), u, create_graph=True)
-    assert (torch.autograd.grad(du.sum(), u)[0] == 0).all()
-
-
 @pytest.mark.parametrize("leaky", [False, True])
 @pytest.mark.parametrize("empty", range(5))
 def test_sizes_of_zero(empty, leaky):
@@ -390,21 +255,6 @@ def test_iterations_do_not_amplify_the_rounding_of_half_precision(dtype):
     assert (v.double() - truth).abs().max() <= 1.01 * rounded + 1e-5
 
 
-@pytest.mark.parametrize("where", ["forward", "backward"])
-def test_autocast_does_not_reach_the_chunked_sums(where):
-    u, W = (x.requires_grad_() for x in inputs(2, 300, 3, 8, 8, torch.float32))
-
-    def run(forward, backward):
-        with torch.autocast("cpu", torch.bfloat16, enabled=forward):
-            v = dynamic_routing(u, W, backend="chunked")
-        with torch.autocast("cpu", torch.bfloat16, enabled=backward):
-            return v, *torch.autograd.grad(v, (u, W), torch.ones_like(v))
-
-    for x, y in zip(run(where == "forward", where == "backward"), run(False, False), strict=True):
-        assert x.dtype == torch.float32
-        torch.testing.assert_close(x, y, rtol=1e-5, atol=1e-6)
-
-
 def test_huge_votes_become_unit_vectors():
     u, W = inputs(dtype=torch.float32)
     for backend in BACKENDS:
@@ -426,121 +276,6 @@ def test_fused_is_refused_where_its_kernels_do_not_run():
     u, W = inputs(dtype=torch.float32)
     with pytest.raises(UserError, match=r"runs on a GPU, and u is on cpu; use .*'chunked'"):
         dynamic_routing(u, W, backend="fused")
-
-
-class Net(torch.nn.Module):
-    """Squash and routing, as a model has them."""
-
-    def __init__(self, backend="auto"):
-        super().__init__()
-        self.W = torch.nn.Parameter(inputs()[1])
-        self.bias = torch.nn.Parameter(small_bias())
-        self.backend = backend
-
-    def forward(self, x):
-        return dynamic_routing(squash(x), self.W, bias=self.bias, backend=self.backend)
-
-
-def test_transforms():
-    net, x = Net(), inputs()[0].requires_grad_()
-    v = net(x)
-    (expected,) = torch.autograd.grad(v.square().sum(), x)
-    loss = lambda x: net(x).square().sum()  # noqa: E731
-    x = x.detach()
-    torch.testing.assert_close(torch.func.grad(loss)(x), expected)
-    torch.testing.assert_close(torch.func.vmap(lambda one: net(one[None])[0])(x), v)
-    jacobian = torch.func.jacrev(net)(x)
-    torch.testing.assert_close(torch.einsum("nje,njemid->mid", 2 * v, jacobian), expected)
-    torch.testing.assert_close(torch.func.jacfwd(net)(x), jacobian)
-    # The forward pass is not transformed here, only the backward pass is.
-    batched = torch.autograd.functional.jacobian(net, x, vectorize=True)
-    torch.testing.assert_close(batched, jacobian)
-    parameters = {name: p.detach() for name, p in net.named_parameters()}
-    each = torch.func.vmap(
-        torch.func.grad(lambda p, one: torch.func.functional_call(net, p, one[None]).sum()),
-        in_dims=(None, 0),
-    )(parameters, x)
-    whole = torch.autograd.grad(net(x).sum(), list(net.parameters()))
-    for a, b in zip(each.values(), whole, strict=True):
-        torch.testing.assert_close(a.sum(dim=0), b)
-
-
-@pytest.mark.parametrize("backend", ["chunked", "fused"])
-def test_what_cannot_be_transformed_says_so(backend):
-    net, (x, _) = Net(backend), inputs()
-    for attempt in (torch.func.vmap(lambda one: net(one[None])), lambda x: torch.jit.trace(net, x)):
-        with pytest.raises(UserError, match="use 'auto' or 'reference' there"):
-            attempt(x)
-
-
-@pytest.mark.parametrize("strict", [False, True])
-@pytest.mark.parametrize("grad", [False, True])
-def test_exports(grad, strict):
-    net, (x, _) = Net(), inputs(N=4)
-    with torch.set_grad_enabled(grad):
-        any_batch = ({0: torch.export.Dim("N", min=2)},)
-        exported = torch.export.export(net, (x,), dynamic_shapes=any_batch, strict=strict)
-    assert not any("capsnet" in str(node.target) for node in exported.graph.nodes)
-    torch.testing.assert_close(exported.module()(x[:3]), net(x[:3]))
-
-
-def test_traces():
-    net, (x, _) = Net(), inputs()
-    torch.testing.assert_close(torch.jit.trace(net, x)(x[:1]), net(x[:1]))
-
-
-def check_compiled(**options):
-    net, x = Net(), inputs()[0].requires_grad_()
-    compiled = torch.compile(net, fullgraph=True, **options)
-    leaves = (x, *net.parameters())
-    results = []
-    for f in (net, compiled):
-        v = f(x)
-        results.append((v, *torch.autograd.grad(v.square().sum(), leaves)))
-    for expected, found in zip(*results, strict=True):
-        torch.testing.assert_close(found, expected)
-    return compiled
-
-
-def test_compiles_to_the_chunked_routing_both_ways():
-    from functorch.compile import make_boxed_func
-    from torch._dynamo.backends.common import aot_autograd
-
-    called = []
-
-    def note(graph, _):
-        called.extend(str(node.target) for node in graph.graph.nodes)
-        return make_boxed_func(graph.forward)
-
-    check_compiled(backend=aot_autograd(fw_compiler=note, bw_compiler=note))
-    names = [name for name in called if "capsnet" in name]
-    assert names == ["capsnet.chunked_forward.default", "capsnet.chunked_backward.default"]
-
-
-def test_compiles_for_any_batch():
-    compiled = check_compiled(backend="aot_eager", dynamic=True)
-    x = inputs(N=7)[0]
-    torch.testing.assert_close(compiled(x), Net()(x))
-
-
-def test_chunked_operators_are_registered_properly():
-    u, W, bias = (x.requires_grad_() for x in (*inputs(), small_bias()))
-    tests = ("test_schema", "test_autograd_registration", "test_faketensor")
-    arguments = (u, W, bias, 2, True, False)
-    torch.library.opcheck(chunked.chunked_forward, arguments, test_utils=tests)
-    with torch.no_grad():
-        v, *saved = chunked.chunked_forward(*arguments)
-        arguments = (v, u.detach(), W.detach(), *saved, True, False)
-    torch.library.opcheck(chunked.chunked_backward, arguments, test_utils=tests)
-
-
-@pytest.mark.parametrize("backend", ["auto", *BACKENDS])
-def test_shapes_are_known_without_numbers(backend):
-    u, W = (x.to("meta").requires_grad_() for x in inputs())
-    v = dynamic_routing(u, W, backend=backend)
-    v.sum().backward()
-    assert v.shape == (2, 3, 4) and v.is_meta
-    assert u.grad.shape == u.shape and W.grad.shape == W.shape
 
 
 def test_mistakes_are_sentences():
@@ -615,14 +350,3 @@ def test_wrong_arguments_are_a_sentence():
         dynamic_routing_votes(torch.zeros(5, 3, 4))
     with pytest.raises(UserError, match=r"must be \[3, 4\]"):
         dynamic_routing_votes(torch.zeros(2, 5, 3, 4), bias=torch.zeros(4, 3))
-
-
-def test_derivatives_along_a_direction():
-    u, W = inputs()
-    along = torch.ones_like(u)
-    with forward_ad.dual_level():
-        v, dv = forward_ad.unpack_dual(dynamic_routing(forward_ad.make_dual(u, along), W))
-    step = 1e-6
-    ahead, behind = (dynamic_routing(u + sign * step * along, W) for sign in (1, -1))
-    torch.testing.assert_close(dv, (ahead - behind) / (2 * step), rtol=1e-5, atol=1e-7)
-    torch.testing.assert_close(v, dynamic_routing(u, W))
