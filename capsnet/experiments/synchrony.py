@@ -74,7 +74,6 @@ COLUMNS = {
     "FG-ARI": "ari",
     "FG-ARI, no overlap": "ari_apart",
     "FG-ARI of drawings": "ari_drawn",
-    "images/s": "images_per_second",
     "kB an image": "kept_kb_per_image",
 }
 

@@ -56,6 +56,15 @@ def test_a_capsule_gets_its_column_and_row_times_its_length():
     assert placed[0, 1:5].abs().sum() == 0
 
 
+@pytest.mark.parametrize("binding", BINDINGS)
+def test_any_batch_can_be_exported(binding):
+    model = build(binding).eval()
+    images = torch.rand(5, 1, 20, 20)
+    any_batch = ({0: torch.export.Dim("N", min=2)},)
+    exported = torch.export.export(model, (images,), dynamic_shapes=any_batch)
+    torch.testing.assert_close(exported.module()(images[:2]), model(images[:2]))
+
+
 def test_answers_count_slots_that_are_long():
     model = build()
     v = torch.zeros(1, 3, 10, 16)

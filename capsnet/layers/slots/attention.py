@@ -60,7 +60,7 @@ class AttentionSlots(nn.Module):
         keys = self.norm_keys(made.flatten(1, 2))
         values, scale = self.value(keys), keys.shape[-1] ** -0.5
         a = torch.linalg.vector_norm(u, dim=-1, keepdim=True)
-        slots = self.start.to(keys.dtype).expand(len(u), -1, -1)
+        slots = self.start.to(keys.dtype).expand(u.shape[0], -1, -1)
         for _ in range(self.num_iters):
             shares = self._attend(keys, slots, scale)
             weights = shares * a

@@ -76,4 +76,4 @@ def slot_capsules(placed: Tensor, shares: Tensor, W: Tensor) -> Tensor:
     """
     shares = shares.unflatten(1, placed.shape[1:3]).to(placed.dtype)
     parts = torch.einsum("nptk,nptd->nktd", shares, placed).flatten(0, 1)
-    return dynamic_routing(parts, W, 1).unflatten(0, (len(placed), -1))
+    return dynamic_routing(parts, W, 1).unflatten(0, (-1, shares.shape[-1]))
