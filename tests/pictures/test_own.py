@@ -11,6 +11,7 @@ from capsnet.data import open_data, open_own
 from capsnet.data.splits.mapped import Mapped
 from capsnet.errors import UserError
 from capsnet.pictures.layout import Layout
+from capsnet.prediction.seeing import Look
 from capsnet.tasks import Numbers, SeveralLabels
 
 BY_PATIENT = Layout(class_from="1", group_from="2")
@@ -111,6 +112,21 @@ def test_twelve_bits_in_sixteen_are_kept(tmp_path):
     save(tmp_path / "a" / "eight.png", noise(99, (16, 16)))
     with pytest.raises(UserError, match=r"eight.png has 8 bits .*one depth"):
         open_own(tmp_path)
+
+
+@pytest.mark.parametrize("lowest", [-1024, 1000])
+def test_deep_pictures_are_padded_with_black_wherever_black_is(tmp_path, lowest):
+    for k in range(8):
+        path = tmp_path / "ab"[k % 2] / f"{k}.npy"
+        path.parent.mkdir(exist_ok=True)
+        values = lowest + noise(k, (8, 16), 3000, np.int16)
+        values[0, :2] = lowest, lowest + 3000
+        np.save(path, values)
+    stored = open_own(tmp_path, Layout()).stored
+    assert stored.reading.window == stored.values == (lowest, lowest + 3000)
+    assert (stored.images[:, :, :4] == 0).all() and (stored.images[:, :, 12:] == 0).all()
+    seen = Look(stored.reading)(tmp_path / "a" / "0.npy")
+    assert seen.doubts == () and (seen.pixels[:, :4] == 0).all()
 
 
 def test_uneven_and_few_are_said(tmp_path):
