@@ -58,9 +58,9 @@ def interval(
     """Return a value with the percentile interval of its draws [B], NaN where there was none.
 
     The interval is widened to hold the value; of one group, which every resample repeats, there is
-    none. num_units: of a score between 0 and 1, how many
-    groups it rests on; where all resamples are 0 or 1, which would say that nothing else can be,
-    the exact (Clopper-Pearson) bound of a share of so many groups is given instead.
+    none. num_units: of a score between 0 and 1, how many groups it rests on; where all resamples
+    are 0 or 1, which would say that nothing else can be, the exact (Clopper-Pearson) bound of a
+    share of so many groups is given instead.
     """
     if value is None or not np.isfinite(value):
         return None
