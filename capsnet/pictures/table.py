@@ -53,7 +53,7 @@ def list_table(path: Path, layout: Layout) -> Listing:
     files: list[str] = []
     labels: list[Label] = []
     groups, splits, skipped = [], [], []
-    for number, row in enumerate(rows, 2):
+    for number, row in rows.items():
         try:
             if NO_CELL in row.values():
                 raise UserError(
@@ -110,7 +110,7 @@ def read_splits(path: Path) -> dict[str, str]:
         if name not in columns:
             raise UserError(f"{path} has no column '{name}'; give the split.csv of a run.")
     said = {}
-    for number, row in enumerate(rows, 2):
+    for number, row in rows.items():
         try:
             if NO_CELL in row.values():
                 raise UserError("has too many or too few cells")
@@ -132,8 +132,11 @@ def _place(path: Path, file: str) -> str:
     return place
 
 
-def _read(path: Path) -> tuple[list[str], list[Row]]:
-    """Return the names of the columns, and the rows; a row of another length holds NO_CELL."""
+def _read(path: Path) -> tuple[list[str], dict[int, Row]]:
+    """Return the names of the columns, and the rows by their numbers in a spreadsheet.
+
+    A row of another length holds NO_CELL.
+    """
     if path.exists() and not path.is_file():
         raise UserError(f"{path} is no file; give a table as UTF-8 CSV.")
     try:
@@ -144,22 +147,23 @@ def _read(path: Path) -> tuple[list[str], list[Row]]:
                 raise csv.Error("it holds zero bytes")
             file.seek(0)
             reader = csv.reader(file, delimiter=_delimiter(path, head), strict=True)
-            lines = [line for line in reader if any(cell.strip() for cell in line)]
+            numbered = enumerate(reader, 1)
+            lines = {k: line for k, line in numbered if any(cell.strip() for cell in line)}
     except FileNotFoundError:
         raise UserError(f"There is no table {path}; check the name.") from None
     except csv.Error as error:
         raise UserError(f"{path} is no readable table ({error}); save it as UTF-8 CSV.") from None
     if len(lines) < 2:
         raise UserError(f"{path} has no rows; a table has a line of names and one per picture.")
-    columns = [name.strip() for name in lines[0]]
+    columns = [name.strip() for name in lines.pop(min(lines))]
     if twice := [name for name, num in Counter(columns).items() if num > 1]:
         raise UserError(f"{path} has the column '{twice[0]}' twice; name them differently.")
-    rows: list[Row] = []
-    for line in lines[1:]:
+    rows: dict[int, Row] = {}
+    for number, line in lines.items():
         if len(line) == len(columns):
-            rows.append(dict(zip(columns, (cell.strip() for cell in line), strict=True)))
+            rows[number] = dict(zip(columns, (cell.strip() for cell in line), strict=True))
         else:
-            rows.append(dict.fromkeys(columns, NO_CELL))
+            rows[number] = dict.fromkeys(columns, NO_CELL)
     return columns, rows
 
 
@@ -190,7 +194,7 @@ def _column(
 
 
 def _asked(
-    path: Path, columns: list[str], rows: list[Row], layout: Layout, decided: list[str]
+    path: Path, columns: list[str], rows: dict[int, Row], layout: Layout, decided: list[str]
 ) -> Asked:
     """Return what is asked of a picture, and in which columns the answer stands."""
     given = layout.class_from or layout.numbers_from
@@ -212,7 +216,7 @@ def _asked(
         return Asked("numbers", chosen)
     if len(chosen) > 1:
         return Asked("several_labels", chosen)
-    if any(BETWEEN in row[chosen[0]] for row in rows):
+    if any(BETWEEN in row[chosen[0]] for row in rows.values()):
         decided.append(f"The column '{chosen[0]}' names several classes, with {BETWEEN} between.")
         return Asked("several_labels", chosen, together=True)
     return Asked("one_label", chosen)

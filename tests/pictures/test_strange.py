@@ -170,6 +170,12 @@ def test_tables_of_other_makes(folder):
     refused(table, "is no file")
 
 
+def test_rows_are_counted_as_a_spreadsheet_counts_them(folder):
+    table = folder / "t.csv"
+    table.write_text("\n".join(["file,label", "", *ROWS, "none.png,a"]), encoding="utf-8")
+    refused(table, f"Row {len(ROWS) + 3} of .* names none.png")
+
+
 def test_one_fold_and_damaged_answers(tmp_path):
     with pytest.raises(UserError, match="2 folds or more"):
         TrainConfig(data=str(tmp_path), folds=1).check()
