@@ -45,6 +45,7 @@ def list_table(path: Path, layout: Layout) -> Listing:
     if layout.class_from and layout.numbers_from:
         raise UserError("Give --class-from or --numbers-from, not both: a run has one task.")
     asked = _asked(path, columns, rows, layout, decided)
+    _require_text(path, rows, asked)
     group_column = None
     if layout.group_from != NO_GROUPS:
         group_column = _column(path, columns, layout.group_from, "group", ("group",), decided)
@@ -118,6 +119,17 @@ def read_splits(path: Path) -> dict[str, str]:
         except UserError as error:
             raise UserError(f"Row {number} of {path} {error}; correct it.") from None
     return said
+
+
+def _require_text(path: Path, rows: dict[int, Row], asked: Asked) -> None:
+    """Raise a UserError for a class whose name is no UTF-8; the name of a file may be any bytes."""
+    for number, row in rows.items():
+        try:
+            "".join(row[name] for name in asked.columns).encode()
+        except UnicodeEncodeError:
+            raise UserError(
+                f"Row {number} of {path} names a class that is not UTF-8; save it as UTF-8 CSV."
+            ) from None
 
 
 def _place(path: Path, file: str) -> str:

@@ -163,6 +163,8 @@ def test_tables_of_other_makes(folder):
     assert len(open_own(table).listing) == len(ROWS)
     table.write_text(text, encoding="utf-16")
     refused(table, "save it as UTF-8")
+    table.write_text(text.replace(".png,a", ".png,grün"), encoding="latin-1")
+    refused(table, "Row 2 of .* save it as UTF-8")
     table.write_text(text.replace("label", "label,v").replace(".png,a", ".png,a,1e300"), "utf-8")
     refused(table, "is no number", numbers_from="v", file_from="file")
     table.unlink()
