@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from capsnet.errors import UserError, unknown_name
+from capsnet.pictures.decoding import BadPicture, slice_of, slices_of
 from capsnet.pictures.finding import SPLITS
 from capsnet.pictures.layout import NO_GROUPS, Kind, Label, Layout, Listing
 
@@ -53,7 +54,8 @@ def list_table(path: Path, layout: Layout) -> Listing:
     seen: dict[str, int] = {}
     files: list[str] = []
     labels: list[Label] = []
-    groups, splits, skipped = [], [], []
+    groups: list[str] = []
+    splits, skipped = [], []
     for number, row in rows.items():
         try:
             if NO_CELL in row.values():
@@ -79,12 +81,16 @@ def list_table(path: Path, layout: Layout) -> Listing:
             skipped.append(f"{sentence}.")
             continue
         seen[place] = number
-        files.append(file)
-        labels.append(label)
-        groups.append(group)
-        splits.append(split)
+        slices = _slices(place, file)
+        files += slices
+        labels += [label] * len(slices)
+        groups += [group or slice_of(file)[0]] * len(slices)
+        splits += [split] * len(slices)
     if not files:
         raise UserError(f"{path} names no picture that is there; correct it.")
+    by_volume = not group_column and groups != files
+    if by_volume:
+        decided.append("The slices of a volume are one group.")
     names = asked.columns
     if asked.kind == "one_label" or asked.together:
         cells = [(x,) if isinstance(x, str) else x for x in labels]
@@ -97,7 +103,7 @@ def list_table(path: Path, layout: Layout) -> Listing:
         asked.kind,
         names,
         tuple(labels),
-        tuple(groups) if group_column else (),
+        tuple(groups) if group_column or by_volume else (),
         tuple(splits) if split_column else (),
         tuple(decided),
         tuple(skipped),
@@ -137,11 +143,19 @@ def _place(path: Path, file: str) -> str:
     if not file:
         raise UserError("names no file")
     place = os.path.normpath(path.parent / file)
-    if not os.path.isfile(place):
+    if not os.path.isfile(slice_of(place)[0]):
         shown = file if len(file) < MAX_SHOWN else f"{file[:MAX_SHOWN]}…"
         there = os.path.lexists(place)
         raise UserError(f"names {shown}, which is {'no file' if there else 'not there'}")
     return place
+
+
+def _slices(place: str, file: str) -> list[str]:
+    """Return the file, or a volume's slices; what is wrong with one is said when it is read."""
+    try:
+        return [file + name.removeprefix(place) for name in slices_of(place)]
+    except BadPicture:
+        return [file]
 
 
 def _read(path: Path) -> tuple[list[str], dict[int, Row]]:

@@ -110,6 +110,22 @@ def test_bad_volumes_can_be_skipped(folder):
     assert any("x.nii" in x for x in open_own(folder, Layout(skip_bad=True)).listing.skipped)
 
 
+def test_a_volume_in_a_table_is_its_slices(folder):
+    nibabel = pytest.importorskip("nibabel")
+    for k in range(4):
+        volume = noise(k, (8, 8, 3)).astype(np.int16)
+        nibabel.save(nibabel.Nifti1Image(volume, np.eye(4)), folder / f"{k}.nii")
+    table = folder / "t.csv"
+    rows = ["file,label", *(f"{k}.nii,{'ab'[k % 2]}" for k in range(4))]
+    table.write_text("\n".join(rows), encoding="utf-8")
+    whole = open_own(table)
+    assert whole.listing.files[:4] == ("0.nii#0", "0.nii#1", "0.nii#2", "1.nii#0")
+    assert whole.listing.groups == tuple(x.split("#")[0] for x in whole.listing.files)
+    text = whole.split_text()
+    table.write_text(text, encoding="utf-8")  # names each slice
+    assert open_own(table).split_text() == text
+
+
 def test_a_class_of_bad_files_alone_is_refused(folder):
     save(folder / "c" / "1.png", noise(70))
     (folder / "c" / "1.png").write_bytes(b"")
