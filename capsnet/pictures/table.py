@@ -36,7 +36,8 @@ class Asked(NamedTuple):
 
 def list_table(path: Path, layout: Layout) -> Listing:
     """Return the pictures that a table names; a UserError says in which row something is wrong."""
-    columns, rows = _read(path)
+    columns, exact = _read(path)
+    rows = {k: {name: cell.strip() for name, cell in row.items()} for k, row in exact.items()}
     decided: list[str] = []
     file_column = _column(path, columns, layout.file_from, "file", FILE_COLUMNS, decided)
     if file_column is None:
@@ -187,7 +188,7 @@ def _read(path: Path) -> tuple[list[str], dict[int, Row]]:
     rows: dict[int, Row] = {}
     for number, line in lines.items():
         if len(line) == len(columns):
-            rows[number] = dict(zip(columns, (cell.strip() for cell in line), strict=True))
+            rows[number] = dict(zip(columns, line, strict=True))
         else:
             rows[number] = dict.fromkeys(columns, NO_CELL)
     return columns, rows
@@ -278,6 +279,7 @@ def _is_number(cell: str) -> bool:
 def _split(row: Row, column: str | None) -> str:
     if column is None:
         return ""
-    if row[column].lower() not in SPLITS:
-        raise UserError(f"has '{row[column]}' for its split, not train, validation or test")
-    return SPLITS[row[column].lower()]
+    said = row[column].strip()
+    if said.lower() not in SPLITS:
+        raise UserError(f"has '{said}' for its split, not train, validation or test")
+    return SPLITS[said.lower()]

@@ -152,6 +152,14 @@ def test_the_split_of_a_run_that_skipped_files_can_be_used_again(folder, tmp_pat
     refused(folder, "is not in", split_from=str(split))
 
 
+def test_a_name_that_begins_with_a_space_is_found_in_a_split(folder, tmp_path):
+    (folder / "a").rename(folder / " a")
+    first = open_own(folder)
+    split = tmp_path / "split.csv"
+    split.write_text(first.split_text(), encoding="utf-8")
+    assert open_own(folder, Layout(split_from=str(split))).splits == first.splits
+
+
 ROWS = [f"{'ab'[k % 2]}/{k}.png,{'ab'[k % 2]}" for k in range(8)]
 
 
