@@ -10,7 +10,9 @@ from PIL import Image
 from capsnet.data import open_data, open_own
 from capsnet.data.splits.mapped import Mapped
 from capsnet.errors import UserError
+from capsnet.models.weights import Card
 from capsnet.pictures.layout import Layout
+from capsnet.pictures.reading import Reading
 from capsnet.prediction.seeing import Look
 from capsnet.tasks import Numbers, SeveralLabels
 
@@ -363,6 +365,26 @@ def test_where_images_are_kept(tmp_path, monkeypatch):
     on_disk, held = own.kept("disk", device).split("train"), own.split("train")
     assert isinstance(on_disk.images, Mapped) and not isinstance(held.images, Mapped)
     assert torch.equal(on_disk.images.load(), held.images) and on_disk.files == held.files
+
+
+def test_other_data_of_a_run_may_be_laid_out_otherwise(tmp_path):
+    deep = patients(tmp_path / "deep", people=2)
+    flat = made(tmp_path / "flat", [(name, "") for name in ("benign", "malignant") * 2])
+    files = sorted(x.relative_to(flat).as_posix() for x in flat.glob("*/*.png"))
+    rows = [(file, file.split("/")[0]) for file in files]
+    table(flat / "t.csv", ("path", "label"), rows)
+    folders = {"data": str(tmp_path / "scans"), "class_from": "1", "group_from": "2"}
+    columns = {"data": str(tmp_path / "scans.csv"), "class_from": "kind", "file_from": "scan"}
+    for config, path, num in (
+        (folders, deep, 16),
+        (folders, flat, 4),
+        (folders, flat / "t.csv", 4),
+        (columns, deep, 16),
+        (columns, flat, 4),
+    ):
+        card = Card("capsnet_small", {}, config=config, reading=Reading(12, 1))
+        stream = open_data(str(path), "test", image_size=12, **card.opening(str(path)))
+        assert stream.num_samples == num
 
 
 def test_a_class_of_which_nothing_can_be_read_is_named(tmp_path):
