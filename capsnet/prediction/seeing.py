@@ -110,6 +110,11 @@ class Look:
                 f"{path} has {form.bits} bits for a value, the model was trained on 8; bring it to "
                 "8 bits, which says what is black and what is white."
             )
+        if reading.window is not None and values.dtype == np.uint8:
+            raise UserError(
+                f"{path} is read as 8 bits for a value, the model was trained on more; give the "
+                "picture as deep as those of training."
+            )
         odd = []
         if reading.window is not None:
             low, high = reading.window

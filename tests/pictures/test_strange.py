@@ -2,7 +2,9 @@
 
 import os
 import shutil
+import struct
 import warnings
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +17,7 @@ from capsnet.errors import UserError
 from capsnet.measures.answered import Answered
 from capsnet.pictures.layout import Layout
 from capsnet.pictures.store import UNFINISHED
+from capsnet.prediction.seeing import Look
 from capsnet.training import TrainConfig
 
 
@@ -101,6 +104,25 @@ def test_odd_values_are_refused_without_a_warning(folder):
     refused(folder, "16 bits for a value, others have 8")
     (folder / "a" / "x.npy").write_bytes(b"no array")
     refused(folder, "no array of numpy's")
+
+
+def test_bytes_are_no_deep_pictures(folder):
+    shutil.rmtree(folder)
+    for k in range(8):
+        save(folder / "ab"[k % 2] / f"{k}.png", noise(k, (12, 12), 60_000, np.uint16))
+    look = Look(open_own(folder).stored.reading)
+    save(folder / "a" / "x.png", noise(9))
+    refused(folder, "x.png has 8 bits for a value, others have more than 8")
+    with pytest.raises(UserError, match="is read as 8 bits for a value, the model was"):
+        look(folder / "a" / "x.png")
+    rows = b"".join(b"\0" + bytes(6 * 4) for _ in range(4))  # PNG: 4×4 pixels of colour, 16 bits
+    chunks = [(b"IHDR", struct.pack(">IIBBBBB", 4, 4, 16, 2, 0, 0, 0))]
+    chunks += [(b"IDAT", zlib.compress(rows)), (b"IEND", b"")]
+    told = (
+        struct.pack(">I", len(x)) + k + x + struct.pack(">I", zlib.crc32(k + x)) for k, x in chunks
+    )
+    (folder / "a" / "x.png").write_bytes(b"\x89PNG\r\n\x1a\n" + b"".join(told))
+    refused(folder, "x.png has 16 bits for a value, of which 8 are kept, others have more than 8")
 
 
 def test_bad_volumes_can_be_skipped(folder):
