@@ -1,6 +1,7 @@
 """The rules of the first sentence, and the charts' arithmetic."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,11 +17,13 @@ from capsnet.measures.resampling import Estimate
 from capsnet.report.charts import Line, bar, fitting, lines, ticks_of
 from capsnet.report.content import _rows
 from capsnet.report.facts import Checked, DataFacts, _prints, checked_of
+from capsnet.report.render import command_of, command_of_all
 from capsnet.report.runs import open_runs, unbegun
 from capsnet.report.summary import Compared, signed, summarise
 from capsnet.report.writing import Written
 from capsnet.tasks import Numbers, OneLabel
 from capsnet.training import TrainConfig, train
+from capsnet.training.series import parts
 
 TASK = OneLabel(("a", "b"))
 SCORES = {"auc": Estimate(0.8, 0.7, 0.9), "accuracy": None}
@@ -127,3 +130,11 @@ def test_of_sets_there_is_no_report(tmp_path):
     train(TrainConfig(**settings, options=options, num_samples=20, out=tmp_path, device="cpu"))
     with pytest.raises(UserError, match="of which there is no report"):
         open_runs(tmp_path)
+
+
+@pytest.mark.parametrize("folds, seeds", [(0, 3), (2, 1), (2, 2)])
+def test_the_command_of_a_series_makes_all_its_runs(folds, seeds):
+    config = TrainConfig(data="scans", folds=folds, seed=4, seeds=seeds, out=Path("runs/scans"))
+    each = list(parts(config))
+    assert len(each) == max(1, folds) * seeds
+    assert command_of_all(each, Path("runs/scans")) == command_of(config)
