@@ -59,6 +59,15 @@ def test_the_first_sentence(compared, verdict, begin):
     )
 
 
+def test_pictures_without_groups_are_told_once_under_several_seeds():
+    def result(num):
+        facts = replace(CLEAN, in_shared_groups=None)
+        return summarise(TASK, "It", replace(METRICS, num=num), [], facts).sentences[1]
+
+    assert result(30).startswith("On 30 test pictures the result is")
+    assert result(90).startswith("On 30 test pictures, each answered by 3 networks, the result is")
+
+
 def test_the_last_sentence_warns():
     def last(**changes):
         facts = replace(CLEAN, **changes)
