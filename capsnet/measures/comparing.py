@@ -68,13 +68,14 @@ def compare(
         both = [draws(x, weights, wanted) for x in (ours, theirs)]
         for name in wanted:
             drawn[name].append(np.stack([part[name] for part in both]))
-    told = []
+    told, num_groups = [], ours.num_groups
     for name in wanted:
         one, two = (x[name] for x in found)
         if one is None or two is None:
             continue
         mine, other = np.concatenate(drawn[name], axis=1)
-        estimates = interval(one, mine), interval(two, other), interval(one - two, mine - other)
+        pairs = (one, mine), (two, other), (one - two, mine - other)
+        estimates = [interval(value, many, num_groups) for value, many in pairs]
         told.append(Difference(name, *(require(x, "a score is finite") for x in estimates)))
     return tuple(told)
 

@@ -80,15 +80,17 @@ def measure(
         if progress is not None:
             progress(done, total)
     drawn = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-    units = _units(judged)
-    scores = {name: interval(found[name], drawn[name], units.get(name)) for name in names}
+    units, num_groups = _units(judged), judged.num_groups
+    scores = {
+        name: interval(found[name], drawn[name], num_groups, units.get(name)) for name in names
+    }
     of_all = scores_of(judged.task)
     of_classes = class_scores_of(judged.task)
     counts = _counts(judged)
     return Metrics(
         judged.level,
         len(judged),
-        judged.num_groups,
+        num_groups,
         total,
         {name: scores[name] for name in of_all},
         tuple(

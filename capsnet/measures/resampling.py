@@ -1,7 +1,7 @@
 """The bootstrap over groups: an interval for anything that can be computed under weights.
 
 for weights in resamples(groups, 1000, seed=0): draws.append(accuracy(weights))
-estimate = interval(0.93, draws)
+estimate = interval(0.93, draws, len(set(groups)))
 """
 
 from collections.abc import Iterator, Sequence
@@ -53,18 +53,19 @@ def resamples(groups: Sequence[str], num: int, seed: int = 0) -> Iterator[np.nda
 
 
 def interval(
-    value: float | None, draws: np.ndarray, num_units: int | None = None
+    value: float | None, draws: np.ndarray, num_groups: int, num_units: int | None = None
 ) -> Estimate | None:
     """Return a value with the percentile interval of its draws [B], NaN where there was none.
 
-    The interval is widened to hold the value. num_units: of a score between 0 and 1, how many
-    groups it rests on; where all resamples are 0 or 1, which would say that nothing else can be,
-    the exact (Clopper-Pearson) bound of a share of so many groups is given instead.
+    The interval is widened to hold the value; of one group, which every resample repeats, there is
+    none. num_units: of a score between 0 and 1, how many groups it rests on; where all resamples
+    are 0 or 1, which would say that nothing else can be, the exact (Clopper-Pearson) bound of a
+    share of so many groups is given instead.
     """
     if value is None or not np.isfinite(value):
         return None
     known = draws[np.isfinite(draws)]
-    if len(known) < max(2, len(draws) / 2) or num_units == 1:
+    if len(known) < max(2, len(draws) / 2) or 1 in (num_groups, num_units):
         return Estimate(float(value))
     low, high = np.percentile(known, [OUTSIDE, 100 - OUTSIDE])
     low, high = min(low, value), max(high, value)

@@ -17,7 +17,7 @@ from capsnet.models.model import Model
 from capsnet.models.registry import create_model, model_entry, option_of
 from capsnet.models.tensor_file import load_tensors, save_tensors
 from capsnet.options import check_values, tuples
-from capsnet.pictures.layout import Layout
+from capsnet.pictures.layout import NO_GROUPS, Layout, is_table
 from capsnet.pictures.reading import Reading
 from capsnet.tasks import Calibration, OneLabel, Pairs, Task, task_from_json
 
@@ -90,7 +90,8 @@ class Card:
         """Return what `open_data` takes to show data as the run would have had it.
 
         The seed that chose images, and of the user's own pictures all that was said of them; if
-        they are the run's, also their split; others are all for testing.
+        they are the run's, also their split; others are all for testing, without groups. What was
+        said of folders says nothing of a table, and the other way round.
         """
         if self.reading is None:
             return {"seed": self.data_seed}
@@ -99,7 +100,9 @@ class Card:
         layout = Layout(**said)
         layout = replace(layout, fit=self.reading.fit, window=self.reading.window)
         if data != self.data:
-            layout = replace(layout, split_from=None)
+            layout = replace(layout, split_from=None, group_from=NO_GROUPS)
+            if is_table(Path(data)) != is_table(Path(self.data)):
+                layout = replace(layout, class_from=None, numbers_from=None, file_from=None)
             return {"seed": self.data_seed, "layout": layout, "parted": False}
         if self.folder is not None and (self.folder / SPLIT_FILE).exists():
             layout = replace(layout, split_from=str(self.folder / SPLIT_FILE), allow_leak=True)

@@ -166,6 +166,8 @@ def _picture(source: str | BinaryIO, size: int | None) -> tuple[Form, Image.Imag
             if not np.isfinite(values).all():
                 raise ValueError(NO_NUMBERS)
             return form, values[:, :, None]
+        if turned.mode == "LAB":
+            turned = turned.convert("RGB")  # the one step from there that Pillow knows
         turned.info = picture.info
         return form, turned  # loaded, it outlives its file
 

@@ -22,6 +22,11 @@ def is_own(path: Path) -> bool:
     return path.is_dir() or (path.suffix.lower() in TABLES and path.is_file())
 
 
+def is_table(path: Path) -> bool:
+    """Whether a path is called as tables are, and is no folder."""
+    return path.suffix.lower() in TABLES and not path.is_dir()
+
+
 @dataclass(frozen=True)
 class Layout:
     """What the user says of the pictures of a folder or table, and how they are read."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from capsnet.errors import UserError, unknown_name
 from capsnet.pictures.finding import SPLITS, list_folder, part_of
-from capsnet.pictures.layout import TABLES, Layout, Listing
+from capsnet.pictures.layout import TABLES, Layout, Listing, is_table
 from capsnet.pictures.table import list_table, read_splits
 
 
@@ -17,7 +17,7 @@ def list_pictures(path: Path, layout: Layout) -> Listing:
     split_file = None
     if layout.split_from and Path(layout.split_from).suffix.lower() in TABLES:
         split_file, layout = Path(layout.split_from), replace(layout, split_from=None)
-    if path.suffix.lower() in TABLES and not path.is_dir():
+    if is_table(path):
         listing = list_table(path, layout)
     elif path.is_dir():
         listing = list_folder(path, layout)

@@ -18,6 +18,7 @@ from capsnet.pictures.reading import BYTE_WHITE, Fit, Reading
 GREY_OF_COLOUR = (0.299, 0.587, 0.114)
 INK_FRACTION = 20 / 28
 INK_LEVEL = 0.1
+BLACKEST = float("-inf")  # of values whose black is not known yet: below every window
 
 
 def read_square(
@@ -25,7 +26,8 @@ def read_square(
 ) -> tuple[np.ndarray, Form]:
     """Return a file as [channels, size, size], uint8 or, of more than 8 bits, float32; its form.
 
-    Grey is shown in all channels, colour in one as its brightness.
+    Grey is shown in all channels, colour in one as its brightness. float32 is -inf where a picture
+    is padded.
     """
     form, picture = decode(source, size)
     if isinstance(picture, np.ndarray):
@@ -93,7 +95,7 @@ def paste(picture: Image.Image, size: int, corner: tuple[int, int] | None = None
     """Put a picture on a black square at (left, top), or in the middle."""
     if picture.size == (size, size):
         return picture
-    ground = Image.new(picture.mode, (size, size))
+    ground = Image.new(picture.mode, (size, size), BLACKEST if picture.mode == "F" else 0)
     ground.paste(picture, corner or ((size - picture.width) // 2, (size - picture.height) // 2))
     return ground
 

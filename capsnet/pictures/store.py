@@ -22,10 +22,10 @@ from capsnet.pictures.decoding import Form, decode, read_form, slice_of
 from capsnet.pictures.layout import Layout, Listing
 from capsnet.pictures.processes import Progress, read_all
 from capsnet.pictures.reading import DEEP_WHITE, Reading
-from capsnet.pictures.squares import in_window
+from capsnet.pictures.squares import BLACKEST, in_window
 from capsnet.pictures.worker import Job, Told
 
-VERSION = 2  # of what is kept; another one is read anew
+VERSION = 3  # of what is kept; another one is read anew
 DEFAULT_SIZE = 32
 KEPT_DAYS = 30  # an array that nobody has asked for since is removed
 CHUNK_BYTES = 2**24  # pictures at a time where all values are looked at
@@ -223,7 +223,7 @@ def _finish(told: list[Told], job: Job, channels: int | None, layout: Layout, wo
     step = max(1, CHUNK_BYTES // raw[0].nbytes)
     values = window = None
     if job.deep:
-        spans = [(float(raw[k].min()), float(raw[k].max())) for k in rows]
+        spans = [_span(raw[k]) for k in rows]
         values = min(low for low, _ in spans), max(high for _, high in spans)
         window = layout.window or values
         if not window[0] < window[1]:
@@ -255,6 +255,11 @@ def _finish(told: list[Told], job: Job, channels: int | None, layout: Layout, wo
         "values": values,
     }
     (work / "facts.json").write_text(json.dumps(facts), encoding="utf-8")
+
+
+def _span(values: np.ndarray) -> tuple[float, float]:
+    """Return the smallest and largest value of a picture, but for what it is padded with."""
+    return float(values.min(initial=np.inf, where=values > BLACKEST)), float(values.max())
 
 
 def _open(listing: Listing, place: Path) -> Stored | None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from capsnet.errors import UserError, unknown_name
+from capsnet.pictures.decoding import BadPicture, slice_of, slices_of
 from capsnet.pictures.finding import SPLITS
 from capsnet.pictures.layout import NO_GROUPS, Kind, Label, Layout, Listing
 
@@ -35,7 +36,8 @@ class Asked(NamedTuple):
 
 def list_table(path: Path, layout: Layout) -> Listing:
     """Return the pictures that a table names; a UserError says in which row something is wrong."""
-    columns, rows = _read(path)
+    columns, exact = _read(path)
+    rows = {k: {name: cell.strip() for name, cell in row.items()} for k, row in exact.items()}
     decided: list[str] = []
     file_column = _column(path, columns, layout.file_from, "file", FILE_COLUMNS, decided)
     if file_column is None:
@@ -45,6 +47,7 @@ def list_table(path: Path, layout: Layout) -> Listing:
     if layout.class_from and layout.numbers_from:
         raise UserError("Give --class-from or --numbers-from, not both: a run has one task.")
     asked = _asked(path, columns, rows, layout, decided)
+    _require_text(path, rows, asked)
     group_column = None
     if layout.group_from != NO_GROUPS:
         group_column = _column(path, columns, layout.group_from, "group", ("group",), decided)
@@ -52,8 +55,9 @@ def list_table(path: Path, layout: Layout) -> Listing:
     seen: dict[str, int] = {}
     files: list[str] = []
     labels: list[Label] = []
-    groups, splits, skipped = [], [], []
-    for number, row in enumerate(rows, 2):
+    groups: list[str] = []
+    splits, skipped = [], []
+    for number, row in rows.items():
         try:
             if NO_CELL in row.values():
                 raise UserError(
@@ -78,12 +82,16 @@ def list_table(path: Path, layout: Layout) -> Listing:
             skipped.append(f"{sentence}.")
             continue
         seen[place] = number
-        files.append(file)
-        labels.append(label)
-        groups.append(group)
-        splits.append(split)
+        slices = _slices(place, file)
+        files += slices
+        labels += [label] * len(slices)
+        groups += [group or slice_of(file)[0]] * len(slices)
+        splits += [split] * len(slices)
     if not files:
         raise UserError(f"{path} names no picture that is there; correct it.")
+    by_volume = not group_column and groups != files
+    if by_volume:
+        decided.append("The slices of a volume are one group.")
     names = asked.columns
     if asked.kind == "one_label" or asked.together:
         cells = [(x,) if isinstance(x, str) else x for x in labels]
@@ -96,7 +104,7 @@ def list_table(path: Path, layout: Layout) -> Listing:
         asked.kind,
         names,
         tuple(labels),
-        tuple(groups) if group_column else (),
+        tuple(groups) if group_column or by_volume else (),
         tuple(splits) if split_column else (),
         tuple(decided),
         tuple(skipped),
@@ -110,7 +118,7 @@ def read_splits(path: Path) -> dict[str, str]:
         if name not in columns:
             raise UserError(f"{path} has no column '{name}'; give the split.csv of a run.")
     said = {}
-    for number, row in enumerate(rows, 2):
+    for number, row in rows.items():
         try:
             if NO_CELL in row.values():
                 raise UserError("has too many or too few cells")
@@ -120,20 +128,42 @@ def read_splits(path: Path) -> dict[str, str]:
     return said
 
 
+def _require_text(path: Path, rows: dict[int, Row], asked: Asked) -> None:
+    """Raise a UserError for a class whose name is no UTF-8; the name of a file may be any bytes."""
+    for number, row in rows.items():
+        try:
+            "".join(row[name] for name in asked.columns).encode()
+        except UnicodeEncodeError:
+            raise UserError(
+                f"Row {number} of {path} names a class that is not UTF-8; save it as UTF-8 CSV."
+            ) from None
+
+
 def _place(path: Path, file: str) -> str:
     """Return where a file of a table is, the same for all ways to write it."""
     if not file:
         raise UserError("names no file")
     place = os.path.normpath(path.parent / file)
-    if not os.path.isfile(place):
+    if not os.path.isfile(slice_of(place)[0]):
         shown = file if len(file) < MAX_SHOWN else f"{file[:MAX_SHOWN]}…"
         there = os.path.lexists(place)
         raise UserError(f"names {shown}, which is {'no file' if there else 'not there'}")
     return place
 
 
-def _read(path: Path) -> tuple[list[str], list[Row]]:
-    """Return the names of the columns, and the rows; a row of another length holds NO_CELL."""
+def _slices(place: str, file: str) -> list[str]:
+    """Return the file, or a volume's slices; what is wrong with one is said when it is read."""
+    try:
+        return [file + name.removeprefix(place) for name in slices_of(place)]
+    except BadPicture:
+        return [file]
+
+
+def _read(path: Path) -> tuple[list[str], dict[int, Row]]:
+    """Return the names of the columns, and the rows by their numbers in a spreadsheet.
+
+    A row of another length holds NO_CELL.
+    """
     if path.exists() and not path.is_file():
         raise UserError(f"{path} is no file; give a table as UTF-8 CSV.")
     try:
@@ -144,22 +174,23 @@ def _read(path: Path) -> tuple[list[str], list[Row]]:
                 raise csv.Error("it holds zero bytes")
             file.seek(0)
             reader = csv.reader(file, delimiter=_delimiter(path, head), strict=True)
-            lines = [line for line in reader if any(cell.strip() for cell in line)]
+            numbered = enumerate(reader, 1)
+            lines = {k: line for k, line in numbered if any(cell.strip() for cell in line)}
     except FileNotFoundError:
         raise UserError(f"There is no table {path}; check the name.") from None
     except csv.Error as error:
         raise UserError(f"{path} is no readable table ({error}); save it as UTF-8 CSV.") from None
     if len(lines) < 2:
         raise UserError(f"{path} has no rows; a table has a line of names and one per picture.")
-    columns = [name.strip() for name in lines[0]]
+    columns = [name.strip() for name in lines.pop(min(lines))]
     if twice := [name for name, num in Counter(columns).items() if num > 1]:
         raise UserError(f"{path} has the column '{twice[0]}' twice; name them differently.")
-    rows: list[Row] = []
-    for line in lines[1:]:
+    rows: dict[int, Row] = {}
+    for number, line in lines.items():
         if len(line) == len(columns):
-            rows.append(dict(zip(columns, (cell.strip() for cell in line), strict=True)))
+            rows[number] = dict(zip(columns, line, strict=True))
         else:
-            rows.append(dict.fromkeys(columns, NO_CELL))
+            rows[number] = dict.fromkeys(columns, NO_CELL)
     return columns, rows
 
 
@@ -190,7 +221,7 @@ def _column(
 
 
 def _asked(
-    path: Path, columns: list[str], rows: list[Row], layout: Layout, decided: list[str]
+    path: Path, columns: list[str], rows: dict[int, Row], layout: Layout, decided: list[str]
 ) -> Asked:
     """Return what is asked of a picture, and in which columns the answer stands."""
     given = layout.class_from or layout.numbers_from
@@ -212,7 +243,7 @@ def _asked(
         return Asked("numbers", chosen)
     if len(chosen) > 1:
         return Asked("several_labels", chosen)
-    if any(BETWEEN in row[chosen[0]] for row in rows):
+    if any(BETWEEN in row[chosen[0]] for row in rows.values()):
         decided.append(f"The column '{chosen[0]}' names several classes, with {BETWEEN} between.")
         return Asked("several_labels", chosen, together=True)
     return Asked("one_label", chosen)
@@ -248,6 +279,7 @@ def _is_number(cell: str) -> bool:
 def _split(row: Row, column: str | None) -> str:
     if column is None:
         return ""
-    if row[column].lower() not in SPLITS:
-        raise UserError(f"has '{row[column]}' for its split, not train, validation or test")
-    return SPLITS[row[column].lower()]
+    said = row[column].strip()
+    if said.lower() not in SPLITS:
+        raise UserError(f"has '{said}' for its split, not train, validation or test")
+    return SPLITS[said.lower()]

@@ -91,11 +91,12 @@ def read_row(job: Job, images: np.ndarray, row: int) -> Told:
     deep = pixels.dtype != np.uint8
     if deep != job.deep:
         first = "more than 8" if job.deep else "8"
+        kept = ", of which 8 are kept" if form.bits > 8 and not deep else ""
         return Told(
             row,
             None,
-            f"{job.files[row]} has {form.bits} bits for a value, others have {first}; bring all "
-            "pictures to one depth.",
+            f"{job.files[row]} has {form.bits} bits for a value{kept}, others have {first}; bring "
+            "all pictures to one depth.",
         )
     images[row] = pixels
     return Told(row, form)

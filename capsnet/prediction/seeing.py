@@ -23,6 +23,7 @@ from capsnet.pictures.finding import walk
 from capsnet.pictures.ink import Blank, find_ink, is_clean
 from capsnet.pictures.reading import BYTE_WHITE, Reading
 from capsnet.pictures.squares import (
+    BLACKEST,
     INK_FRACTION,
     as_picture,
     centre_ink,
@@ -109,10 +110,16 @@ class Look:
                 f"{path} has {form.bits} bits for a value, the model was trained on 8; bring it to "
                 "8 bits, which says what is black and what is white."
             )
+        if reading.window is not None and values.dtype == np.uint8:
+            raise UserError(
+                f"{path} is read as 8 bits for a value, the model was trained on more; give the "
+                "picture as deep as those of training."
+            )
         odd = []
         if reading.window is not None:
             low, high = reading.window
-            outside = float(np.mean((values < low) | (values > high)))
+            own = values[values > BLACKEST]  # not what it is padded with
+            outside = float(np.mean((own < low) | (own > high)))
             if outside > MOST_OUTSIDE:
                 odd.append(
                     f"{100 * outside:.0f} % of its pixels are darker or brighter than the black "

@@ -42,7 +42,9 @@ class DecoderTest:
     @property
     def verdict(self) -> str:
         """One sentence on whether the decoder learned more than the mean image."""
-        if self.less_than_mean.low is None or self.less_than_mean.low <= 0:
+        if self.less_than_mean.low is None:
+            return "Pictures of one group cannot tell whether the decoder learned more than a mean."
+        if self.less_than_mean.low <= 0:
             return "The decoder has learned no more than the mean of the training pictures."
         finer = self.less_than_class_mean
         if finer is None:
@@ -209,6 +211,6 @@ def _means(run: DoneRun, by_class: bool) -> tuple[Tensor, Tensor | None]:
 
 def _difference(groups: tuple[str, ...], values: np.ndarray) -> Estimate:
     draws = [means(weights, values) for weights in resamples(groups, 1000)]
-    found = interval(float(values.mean()), np.concatenate(draws))
+    found = interval(float(values.mean()), np.concatenate(draws), len(set(groups)))
     assert found is not None
     return found

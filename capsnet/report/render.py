@@ -6,6 +6,7 @@ html = render(content, table)
 import base64
 import hashlib
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -58,7 +59,7 @@ def render(content: Content, table: str) -> str:
         curves=_curves(content),
         learning=_learning(content),
         reach=_reach(content),
-        command=_command(content),
+        command=command_of_all([run.config for run in content.runs.done], content.runs.folder),
         made_by=f"capsnet {capsnet.__version__}",
         link=_link(table),
     )
@@ -102,11 +103,13 @@ def command_of(config: TrainConfig) -> str:
     return visible(shlex.join(words))
 
 
-def _command(content: Content) -> str:
-    """Return the command that made the runs: of folds, the one for all of them."""
-    config = content.runs.done[0].config
-    if len(content.runs.done) > 1:
-        config = replace(config, fold=TrainConfig.fold, out=content.runs.folder)
+def command_of_all(configs: Sequence[TrainConfig], folder: Path) -> str:
+    """Return the command that made all runs in a folder, of folds and seeds."""
+    config = configs[0]
+    if len(configs) > 1:
+        seeds = [each.seed for each in configs]
+        num = max(seeds) - min(seeds) + 1
+        config = replace(config, fold=TrainConfig.fold, seed=min(seeds), seeds=num, out=folder)
     return command_of(config)
 
 

@@ -51,7 +51,7 @@ def summarise(
     """Return the sentences; subject: "The capsules", or what else answers."""
     verdict, first = _against(subject, compared)
     leaks, third = _worth(facts)
-    return Summary(verdict, leaks, (first, _result(task, metrics), third))
+    return Summary(verdict, leaks, (first, _result(task, metrics, facts), third))
 
 
 def _against(subject: str, compared: Sequence[Compared]) -> tuple[str, str]:
@@ -85,16 +85,20 @@ def _told(d: Difference) -> str:
     )
 
 
-def _result(task: Task, metrics: Metrics) -> str:
+def _result(task: Task, metrics: Metrics, facts: DataFacts) -> str:
     """Say the main scores with their intervals."""
     told = []
     for name in main_scores(task):
         if (found := metrics.scores[name]) is not None:
             told.append(f"{in_words(name)} {number(found.value)}{between(found)}")
-    of = "" if metrics.num_groups == metrics.num else f" of {metrics.num_groups:,} groups"
+    pictures = f"{metrics.num:,} test pictures of {metrics.num_groups:,} groups"
+    if facts.in_shared_groups is None:  # each picture is a group of its own
+        pictures = f"{metrics.num_groups:,} test pictures"
+        if (times := metrics.num // metrics.num_groups) > 1:
+            pictures += f", each answered by {times} networks,"
     if not told:
-        return f"There are {metrics.num:,} test pictures{of}, on which no score can be computed."
-    return f"On {metrics.num:,} test pictures{of} the result is {' and '.join(told)}."
+        return f"There are {pictures.rstrip(',')}, on which no score can be computed."
+    return f"On {pictures} the result is {' and '.join(told)}."
 
 
 def _worth(facts: DataFacts) -> tuple[bool, str]:

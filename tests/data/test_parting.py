@@ -104,6 +104,16 @@ def test_numbers_are_parted_too_and_keep_the_shares_of_their_ranges():
         part(listing_of(["a", "a", "b", "b"]), np.array([0, 1, 2, 2]), 0, 0)
 
 
+def test_validation_takes_no_class_from_training():
+    for groups, held in ((4, 2), (2, 0)):  # of two classes with one group left there is none
+        listing = listing_of(["a"] * 2 * groups + ["b"] * 4)
+        together = np.arange(len(listing)) // 2
+        for seed in range(4):
+            found = count(listing, part(listing, together, None, seed))
+            assert found["train", "b"] == found["test", "b"] == 2
+            assert found["validation", "a"] == held and found["train", "a"] >= 2
+
+
 def test_validation_may_lack_a_rare_class_and_tests_may_not():
     # Two groups of the rare class: one is for tests, and the other stays in training.
     listing = listing_of(["a"] * 40 + ["b"] * 4)

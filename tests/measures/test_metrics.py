@@ -1,6 +1,7 @@
 """Scores against hand-computed cases, laws of intervals, and scikit-learn under weights."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -156,9 +157,9 @@ def test_what_cannot_be_told_is_said():
 
 
 def test_an_interval_needs_resamples_that_have_a_value():
-    assert interval(0.5, np.array([np.nan, np.nan, 0.4, np.nan])).low is None
-    assert interval(None, np.zeros(4)) is None
-    assert interval(0.9, np.array([0.1, 0.2, 0.3])).high == 0.9
+    assert interval(0.5, np.array([np.nan, np.nan, 0.4, np.nan]), 9).low is None
+    assert interval(None, np.zeros(4), 9) is None
+    assert interval(0.9, np.array([0.1, 0.2, 0.3]), 9).high == 0.9
 
 
 def test_paired_differences():
@@ -178,6 +179,16 @@ def test_paired_differences():
     assert compare(judge(good), judge(swapped)) == (auc, accuracy)
     with pytest.raises(UserError, match="same data"):
         compare(judge(good), judge(answered(TWO, noise.answers, labels, prefix="other")))
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_one_group_says_nothing_of_others(name):
+    good, bad = (
+        replace(judge(made_up(TASKS[name], 40, skill)), groups=("one",) * 40) for skill in (0.9, 0)
+    )
+    assert compare(good, bad)[0].difference.value != 0
+    assert {x.verdict for x in compare(good, bad)} == {"no better"}
+    assert all(x is None or x.low is None for x in measure(good).scores.values())
 
 
 def test_less_is_better_for_numbers():

@@ -39,6 +39,14 @@ def test_depth_is_kept(tmp_path):
         read_square(str(tmp_path / "d.npy"), 8, 3)
 
 
+def test_colours_of_printers_become_grey(tmp_path):
+    for mode in ("CMYK", "LAB", "YCbCr"):
+        Image.new(mode, (8, 8), (90,) * len(Image.new(mode, (1, 1)).getbands())).save(
+            tmp_path / "x.tiff"
+        )
+        assert read_square(str(tmp_path / "x.tiff"), 8, 1)[0].shape == (1, 8, 8), mode
+
+
 def test_fits(tmp_path):
     wide = np.zeros((4, 8), np.uint8)
     wide[:, :2] = 255

@@ -10,7 +10,10 @@ from PIL import Image
 from capsnet.data import open_data, open_own
 from capsnet.data.splits.mapped import Mapped
 from capsnet.errors import UserError
+from capsnet.models.weights import Card
 from capsnet.pictures.layout import Layout
+from capsnet.pictures.reading import Reading
+from capsnet.prediction.seeing import Look
 from capsnet.tasks import Numbers, SeveralLabels
 
 BY_PATIENT = Layout(class_from="1", group_from="2")
@@ -111,6 +114,21 @@ def test_twelve_bits_in_sixteen_are_kept(tmp_path):
     save(tmp_path / "a" / "eight.png", noise(99, (16, 16)))
     with pytest.raises(UserError, match=r"eight.png has 8 bits .*one depth"):
         open_own(tmp_path)
+
+
+@pytest.mark.parametrize("lowest", [-1024, 1000])
+def test_deep_pictures_are_padded_with_black_wherever_black_is(tmp_path, lowest):
+    for k in range(8):
+        path = tmp_path / "ab"[k % 2] / f"{k}.npy"
+        path.parent.mkdir(exist_ok=True)
+        values = lowest + noise(k, (8, 16), 3000, np.int16)
+        values[0, :2] = lowest, lowest + 3000
+        np.save(path, values)
+    stored = open_own(tmp_path, Layout()).stored
+    assert stored.reading.window == stored.values == (lowest, lowest + 3000)
+    assert (stored.images[:, :, :4] == 0).all() and (stored.images[:, :, 12:] == 0).all()
+    seen = Look(stored.reading)(tmp_path / "a" / "0.npy")
+    assert seen.doubts == () and (seen.pixels[:, :4] == 0).all()
 
 
 def test_uneven_and_few_are_said(tmp_path):
@@ -347,6 +365,26 @@ def test_where_images_are_kept(tmp_path, monkeypatch):
     on_disk, held = own.kept("disk", device).split("train"), own.split("train")
     assert isinstance(on_disk.images, Mapped) and not isinstance(held.images, Mapped)
     assert torch.equal(on_disk.images.load(), held.images) and on_disk.files == held.files
+
+
+def test_other_data_of_a_run_may_be_laid_out_otherwise(tmp_path):
+    deep = patients(tmp_path / "deep", people=2)
+    flat = made(tmp_path / "flat", [(name, "") for name in ("benign", "malignant") * 2])
+    files = sorted(x.relative_to(flat).as_posix() for x in flat.glob("*/*.png"))
+    rows = [(file, file.split("/")[0]) for file in files]
+    table(flat / "t.csv", ("path", "label"), rows)
+    folders = {"data": str(tmp_path / "scans"), "class_from": "1", "group_from": "2"}
+    columns = {"data": str(tmp_path / "scans.csv"), "class_from": "kind", "file_from": "scan"}
+    for config, path, num in (
+        (folders, deep, 16),
+        (folders, flat, 4),
+        (folders, flat / "t.csv", 4),
+        (columns, deep, 16),
+        (columns, flat, 4),
+    ):
+        card = Card("capsnet_small", {}, config=config, reading=Reading(12, 1))
+        stream = open_data(str(path), "test", image_size=12, **card.opening(str(path)))
+        assert stream.num_samples == num
 
 
 def test_a_class_of_which_nothing_can_be_read_is_named(tmp_path):

@@ -2,7 +2,9 @@
 
 import os
 import shutil
+import struct
 import warnings
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +17,7 @@ from capsnet.errors import UserError
 from capsnet.measures.answered import Answered
 from capsnet.pictures.layout import Layout
 from capsnet.pictures.store import UNFINISHED
+from capsnet.prediction.seeing import Look
 from capsnet.training import TrainConfig
 
 
@@ -103,11 +106,46 @@ def test_odd_values_are_refused_without_a_warning(folder):
     refused(folder, "no array of numpy's")
 
 
+def test_bytes_are_no_deep_pictures(folder):
+    shutil.rmtree(folder)
+    for k in range(8):
+        save(folder / "ab"[k % 2] / f"{k}.png", noise(k, (12, 12), 60_000, np.uint16))
+    look = Look(open_own(folder).stored.reading)
+    save(folder / "a" / "x.png", noise(9))
+    refused(folder, "x.png has 8 bits for a value, others have more than 8")
+    with pytest.raises(UserError, match="is read as 8 bits for a value, the model was"):
+        look(folder / "a" / "x.png")
+    rows = b"".join(b"\0" + bytes(6 * 4) for _ in range(4))  # PNG: 4×4 pixels of colour, 16 bits
+    chunks = [(b"IHDR", struct.pack(">IIBBBBB", 4, 4, 16, 2, 0, 0, 0))]
+    chunks += [(b"IDAT", zlib.compress(rows)), (b"IEND", b"")]
+    told = (
+        struct.pack(">I", len(x)) + k + x + struct.pack(">I", zlib.crc32(k + x)) for k, x in chunks
+    )
+    (folder / "a" / "x.png").write_bytes(b"\x89PNG\r\n\x1a\n" + b"".join(told))
+    refused(folder, "x.png has 16 bits for a value, of which 8 are kept, others have more than 8")
+
+
 def test_bad_volumes_can_be_skipped(folder):
     pytest.importorskip("nibabel")
     (folder / "a" / "x.nii").write_bytes(b"no volume")
     refused(folder, "--skip-bad")
     assert any("x.nii" in x for x in open_own(folder, Layout(skip_bad=True)).listing.skipped)
+
+
+def test_a_volume_in_a_table_is_its_slices(folder):
+    nibabel = pytest.importorskip("nibabel")
+    for k in range(4):
+        volume = noise(k, (8, 8, 3)).astype(np.int16)
+        nibabel.save(nibabel.Nifti1Image(volume, np.eye(4)), folder / f"{k}.nii")
+    table = folder / "t.csv"
+    rows = ["file,label", *(f"{k}.nii,{'ab'[k % 2]}" for k in range(4))]
+    table.write_text("\n".join(rows), encoding="utf-8")
+    whole = open_own(table)
+    assert whole.listing.files[:4] == ("0.nii#0", "0.nii#1", "0.nii#2", "1.nii#0")
+    assert whole.listing.groups == tuple(x.split("#")[0] for x in whole.listing.files)
+    text = whole.split_text()
+    table.write_text(text, encoding="utf-8")  # names each slice
+    assert open_own(table).split_text() == text
 
 
 def test_a_class_of_bad_files_alone_is_refused(folder):
@@ -134,6 +172,14 @@ def test_the_split_of_a_run_that_skipped_files_can_be_used_again(folder, tmp_pat
     again = open_own(folder, Layout(skip_bad=True, split_from=str(split)))
     assert again.splits == first.splits
     refused(folder, "is not in", split_from=str(split))
+
+
+def test_a_name_that_begins_with_a_space_is_found_in_a_split(folder, tmp_path):
+    (folder / "a").rename(folder / " a")
+    first = open_own(folder)
+    split = tmp_path / "split.csv"
+    split.write_text(first.split_text(), encoding="utf-8")
+    assert open_own(folder, Layout(split_from=str(split))).splits == first.splits
 
 
 ROWS = [f"{'ab'[k % 2]}/{k}.png,{'ab'[k % 2]}" for k in range(8)]
@@ -163,11 +209,19 @@ def test_tables_of_other_makes(folder):
     assert len(open_own(table).listing) == len(ROWS)
     table.write_text(text, encoding="utf-16")
     refused(table, "save it as UTF-8")
+    table.write_text(text.replace(".png,a", ".png,grün"), encoding="latin-1")
+    refused(table, "Row 2 of .* save it as UTF-8")
     table.write_text(text.replace("label", "label,v").replace(".png,a", ".png,a,1e300"), "utf-8")
     refused(table, "is no number", numbers_from="v", file_from="file")
     table.unlink()
     os.mkfifo(table)
     refused(table, "is no file")
+
+
+def test_rows_are_counted_as_a_spreadsheet_counts_them(folder):
+    table = folder / "t.csv"
+    table.write_text("\n".join(["file,label", "", *ROWS, "none.png,a"]), encoding="utf-8")
+    refused(table, f"Row {len(ROWS) + 3} of .* names none.png")
 
 
 def test_one_fold_and_damaged_answers(tmp_path):

@@ -1,6 +1,7 @@
 """The rules of the first sentence, and the charts' arithmetic."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,11 +17,13 @@ from capsnet.measures.resampling import Estimate
 from capsnet.report.charts import Line, bar, fitting, lines, ticks_of
 from capsnet.report.content import _rows
 from capsnet.report.facts import Checked, DataFacts, _prints, checked_of
+from capsnet.report.render import command_of, command_of_all
 from capsnet.report.runs import open_runs, unbegun
 from capsnet.report.summary import Compared, signed, summarise
 from capsnet.report.writing import Written
 from capsnet.tasks import Numbers, OneLabel
 from capsnet.training import TrainConfig, train
+from capsnet.training.series import parts
 
 TASK = OneLabel(("a", "b"))
 SCORES = {"auc": Estimate(0.8, 0.7, 0.9), "accuracy": None}
@@ -54,6 +57,15 @@ def test_the_first_sentence(compared, verdict, begin):
     assert summary.sentences[1] == (
         "On 90 test pictures of 30 groups the result is AUC (ROC) 0.800 (0.700 to 0.900)."
     )
+
+
+def test_pictures_without_groups_are_told_once_under_several_seeds():
+    def result(num):
+        facts = replace(CLEAN, in_shared_groups=None)
+        return summarise(TASK, "It", replace(METRICS, num=num), [], facts).sentences[1]
+
+    assert result(30).startswith("On 30 test pictures the result is")
+    assert result(90).startswith("On 30 test pictures, each answered by 3 networks, the result is")
 
 
 def test_the_last_sentence_warns():
@@ -127,3 +139,11 @@ def test_of_sets_there_is_no_report(tmp_path):
     train(TrainConfig(**settings, options=options, num_samples=20, out=tmp_path, device="cpu"))
     with pytest.raises(UserError, match="of which there is no report"):
         open_runs(tmp_path)
+
+
+@pytest.mark.parametrize("folds, seeds", [(0, 3), (2, 1), (2, 2)])
+def test_the_command_of_a_series_makes_all_its_runs(folds, seeds):
+    config = TrainConfig(data="scans", folds=folds, seed=4, seeds=seeds, out=Path("runs/scans"))
+    each = list(parts(config))
+    assert len(each) == max(1, folds) * seeds
+    assert command_of_all(each, Path("runs/scans")) == command_of(config)

@@ -112,19 +112,23 @@ class _Drawer:
         """Return about a `parts`-th of the rows, with every class on both sides.
 
         Where rare classes do not let that be, other draws are tried, then larger parts. Without
-        `whole`, and for numbers and several labels, the first draw will do.
+        `whole` they need only be on the other side, and if they cannot, no row is returned; for
+        numbers and several labels the first draw will do.
         """
         classes = len(np.unique(self.strata[rows]))
         largest = int(np.bincount(self.strata[rows]).max())
         most = min(parts, len(np.unique(self.together[rows])), largest)
-        strict = whole and self.listing.kind == "one_label"
+        one_label = self.listing.kind == "one_label"
+        needed = (classes if whole else 1, classes) if one_label else (1, 1)
         for num in range(most, 1, -1):
             for draw in range(DRAWS):
                 for chosen in self._folds(rows, num, draw):
                     left = np.setdiff1d(rows, chosen)
-                    sides = [len(np.unique(self.strata[x])) for x in (chosen, left)]
-                    if sides == [classes, classes] or (not strict and min(sides) > 0):
+                    sides = (len(np.unique(self.strata[x])) for x in (chosen, left))
+                    if all(x >= least for x, least in zip(sides, needed, strict=True)):
                         return chosen
+        if one_label and not whole:
+            return rows[:0]
         raise UserError(
             f"The groups of {self.listing.root} cannot be parted so that every class is trained "
             "and tested; add groups, or part them by hand into train and test folders."
