@@ -17,12 +17,13 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 
 from optuna import Trial
 
+from capsnet.data import Augment, find_data
 from capsnet.errors import UserError, unknown_name
 from capsnet.models import model_entry
 from capsnet.models.registry import option_of
 from capsnet.options import OneOf, Search, check_values
-from capsnet.training.config import GROUPS, TrainConfig
-from capsnet.training.setup import given_options
+from capsnet.training.config import GROUPS, SettledConfig, TrainConfig
+from capsnet.training.setup import augment_of, given_options
 
 Range = Search | OneOf
 Space = dict[str, Range]
@@ -155,9 +156,16 @@ def starting_point(config: TrainConfig, space: Space) -> dict[str, Any]:
 
 
 def value_in(config: TrainConfig, name: str) -> Any:
-    """Return what a config has of a setting or of an option of the model."""
+    """Return what a config has of a setting or of an option of the model.
+
+    What is left to choose is what named data gets; of one's own pictures it is None.
+    """
     if not name.startswith(OPTIONS):
-        return getattr(config, name)
+        value = getattr(config, name)
+        if value is None and name == "shift" and find_data(config.data)[0].takes_shift:
+            return Augment.shift
+        is_open = value is None and not config.shows_own_pictures
+        return getattr(SettledConfig, name) if is_open else value
     option, entry = name.removeprefix(OPTIONS), model_entry(config.model)
     given = given_options(config, ())
     return option_of(entry, given, option) if option in entry.parameters() else given.get(option)
@@ -186,6 +194,8 @@ def _check(name: str, tried: Range, config: TrainConfig) -> None:
     for value in tried.choices if isinstance(tried, OneOf) else (tried.low, tried.high):
         changed = with_values(config, {name: value})
         changed.check()
+        if name == "shift":
+            augment_of(changed)  # which not all data takes
         model_entry(changed.model)
         if name.startswith(OPTIONS):
             option = name.removeprefix(OPTIONS)

@@ -96,6 +96,16 @@ def test_a_start_outside_of_the_range_is_left_out():
     assert starting_point(CONFIG, space) == {}
 
 
+def test_what_is_left_to_choose_starts_from_what_named_data_gets():
+    space = read_space(("batch_size=32,128", "epochs=10..60", "shift"), CONFIG)
+    assert starting_point(CONFIG, space) == {"batch_size": 128, "epochs": 50, "shift": 2}
+
+
+def test_data_that_moves_by_its_own_rules_has_no_shift_to_search():
+    with pytest.raises(UserError, match="multidigits moves its images by its own rules"):
+        read_space(("shift",), TrainConfig(model="capsnet_small", data="multidigits"))
+
+
 def test_trials_stay_within_what_is_searched():
     space = read_space(
         ("lr=1e-4..1e-2:log", "warmup_steps=3..5", "flip=none,both", "batch_size=8..64:log"), CONFIG
