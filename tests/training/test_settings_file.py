@@ -82,7 +82,7 @@ def test_each_run_has_its_own_folder(tmp_path):
         ('{"lr": "fast"}', "must be a number, not 'fast'"),
         ('{"lr": 0}', "greater than 0"),
         ('{"schedule": "cosin"}', "did you mean 'cosine'"),
-        ('{"options": "num_iters=1"}', "options in"),
+        ('{"options": "num_iters=1"}', "must be a list in [ ], not 'num_iters=1'"),
         ('{"epochs": 1.5}', "whole number"),
         ('{"lr": NaN}', "lr in"),
         ("{", "is no JSON"),
