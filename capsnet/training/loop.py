@@ -216,4 +216,5 @@ def begin_folder(config: SettledConfig, own: Own | None) -> None:
     clear_leftovers(config.folder)
     if own is not None:
         keep_pictures(own, config)
-    write_text(config.folder / "config.json", json.dumps(config.to_json(), indent=2))
+    settings = config.to_json() | {"resume": False}  # so that the file can be used as --config
+    write_text(config.folder / "config.json", json.dumps(settings, indent=2))

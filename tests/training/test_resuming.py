@@ -23,6 +23,7 @@ from capsnet.training.checkpoint import (
 )
 from capsnet.training.loop import LOCK, train
 from capsnet.training.outcome import Finished, Interrupted
+from capsnet.training.settings_file import read_settings
 
 
 @pytest.fixture(scope="module")
@@ -84,6 +85,14 @@ def test_no_run_comes_among_those_of_a_series(resume, tiny, begun):
 def test_no_series_comes_into_the_folder_of_a_run(names, resume, tiny, begun):
     with pytest.raises(UserError, match="already holds a single run; choose another --out"):
         train(tiny(out=begun(*names), seeds=2, resume=resume))
+
+
+def test_settings_of_a_run_that_was_resumed_can_be_those_of_another(tiny, ctrl_c):
+    with ctrl_c(2):
+        train(tiny())
+    train(tiny(resume=True))
+    kept = read_settings(tiny().folder / "config.json")
+    assert not kept["resume"] and kept["out"] == tiny().folder
 
 
 def finish_first(monkeypatch, config):
