@@ -281,8 +281,12 @@ class TrainConfig(Layout):
 
     @property
     def shows_own_pictures(self) -> bool:
-        """Whether the data is a folder or a table of the user's pictures."""
-        return is_own(Path(self.data.removeprefix("folder:")))
+        """Whether the data is a folder or a table of the user's pictures, called as no data set."""
+        if not is_own(Path(self.data.removeprefix("folder:"))):
+            return False
+        from capsnet.data import list_data
+
+        return self.data not in [entry.name for entry in list_data()]
 
     @property
     def folder(self) -> Path:
