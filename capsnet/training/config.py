@@ -330,6 +330,8 @@ def _meant(told: dict[str, Any], config: TrainConfig) -> dict[str, Any]:
     from capsnet.training.device import pick_device, pick_precision
 
     told = dict(told)
+    if config.shows_own_pictures:
+        told["data"] = str(Path(str(told["data"]).removeprefix("folder:")))
     if isinstance(told["options"], list):
         told["options"] = sorted(map(str, told["options"]))
     if told["shift"] is None and find_data(config.data)[0].takes_shift:
