@@ -67,6 +67,8 @@ def read_space(texts: Sequence[str], config: TrainConfig) -> Space:
             raise UserError(f"{name} is searched twice; leave one out.")
         _check(name, found, config)
         space[name] = found
+    # Some of how images are varied needs another kind of it, or other data.
+    augment_of(with_values(config, {name: _most(tried) for name, tried in space.items()}))
     if not texts or DEFAULT in texts:
         left = [n for n in HOW if n in NAMES and getattr(config, n) == getattr(TrainConfig, n)]
         space = {n: x for n in left if (x := declared(hints[n])) is not None} | space
@@ -194,13 +196,16 @@ def _check(name: str, tried: Range, config: TrainConfig) -> None:
     for value in tried.choices if isinstance(tried, OneOf) else (tried.low, tried.high):
         changed = with_values(config, {name: value})
         changed.check()
-        if name == "shift":
-            augment_of(changed)  # which not all data takes
         model_entry(changed.model)
         if name.startswith(OPTIONS):
             option = name.removeprefix(OPTIONS)
             value = given_options(changed, ())[option]
             check_values(entry.hints(), {option: value}, "The option {}".format)
+
+
+def _most(tried: Range) -> Any:
+    """Return the highest value of a range, or the last choice."""
+    return tried.choices[-1] if isinstance(tried, OneOf) else tried.high
 
 
 def _members(hint: Any) -> list[Any]:
