@@ -98,6 +98,11 @@ def test_mistakes_in_a_file_end_in_a_sentence(text, sentence, cli, tmp_path):
     assert sentence in done.err
 
 
+def test_a_mark_that_an_editor_puts_before_the_text_is_no_part_of_it(tmp_path):
+    (tmp_path / "a.json").write_text('{"lr": 0.003}', encoding="utf-8-sig")
+    assert read_settings(tmp_path / "a.json") == {"lr": 0.003}
+
+
 def test_a_file_that_is_not_there(tmp_path):
     with pytest.raises(UserError, match="Could not read"):
         read_settings(tmp_path / "none.json")
