@@ -104,10 +104,10 @@ def _validate(
             return adapter.validate_json(json.dumps(value))
         return adapter.validate_python(value)
     except ValidationError as error:
-        raise _mistake(name, called(name), value, error.errors()) from None
+        raise _mistake(name, called(name), value, error.errors(), from_json) from None
 
 
-def _mistake(name: str, called: str, value: Any, errors: list[Any]) -> UserError:
+def _mistake(name: str, called: str, value: Any, errors: list[Any], from_json: bool) -> UserError:
     """Return the error for a value that breaks a rule."""
     # Of a setting that may be left out, the other rule says more; of a word, that it is unknown.
     found = next((e for e in errors if e["type"] != "none_required"), errors[0])
@@ -122,7 +122,8 @@ def _mistake(name: str, called: str, value: Any, errors: list[Any]) -> UserError
         for k, x in found.get("ctx", {}).items()
         if isinstance(x, int | float)
     }
-    rule = _RULES.get(found["type"], "").format(**limits)
+    is_list = from_json and found["type"] == "tuple_type"
+    rule = "a list in [ ]" if is_list else _RULES.get(found["type"], "").format(**limits)
     if not rule:
         return UserError(f"{called} cannot be {value!r}: {found['msg']}.")
     whose = f"Each part of {called[0].lower()}{called[1:]}" if inside else called

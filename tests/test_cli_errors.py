@@ -56,6 +56,7 @@ def tiny_pictures(tmp_path):
         ("train --model capsnet_small --data digits --options pretrained=True", "new weights"),
         ("train --model capsnet_small --data digits --options name=x", "called 'name'"),
         ("train --model cnn_small --data digits --options dropout=2.0", "less than 1"),
+        ("train --data digits --seed 4294967295 --seeds 2", "start from a smaller seed"),
         ("train --model capsnet_small --data digits --device cuda:77", "cpu"),
         ("train --model capsnet_small --data digits --device gpu", "no device 'gpu'"),
         ("train --model capsnet_small --data digits --device mps", "not supported"),

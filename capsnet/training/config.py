@@ -31,7 +31,8 @@ WHERE = {
 LOWEST_LR = 1e-6  # of the paper's schedule
 Whole = Annotated[int, Ge(0), Lt(LARGEST)]
 Count = Annotated[int, Ge(1), Lt(LARGEST)]
-Seed = Annotated[int, Ge(0), Lt(2**32)]
+SEEDS = 2**32
+Seed = Annotated[int, Ge(0), Lt(SEEDS)]
 
 # How the settings are shown to people.
 GROUPS = {
@@ -262,6 +263,10 @@ class TrainConfig(Layout):
         held = bool(self.holdout) or (own and self.holdout is None)
         _require(held or self.stop_at_error is None, "stop-at-error needs a holdout")
         _require(held or self.final_split == "test", "final-split needs a holdout")
+        _require(
+            self.seed + self.seeds <= SEEDS,
+            f"the last of the seeds must be less than {SEEDS:,}; start from a smaller seed",
+        )
         _require(self.folds != 1, "one fold leaves nothing to train on; ask for 2 folds or more")
         _require(self.fold <= self.folds, "fold must be one of the folds")
         _require(own or not self.folds, "folds are for pictures of your own; leave them out")
@@ -276,8 +281,12 @@ class TrainConfig(Layout):
 
     @property
     def shows_own_pictures(self) -> bool:
-        """Whether the data is a folder or a table of the user's pictures."""
-        return is_own(Path(self.data.removeprefix("folder:")))
+        """Whether the data is a folder or a table of the user's pictures, called as no data set."""
+        if not is_own(Path(self.data.removeprefix("folder:"))):
+            return False
+        from capsnet.data import list_data
+
+        return self.data not in [entry.name for entry in list_data()]
 
     @property
     def folder(self) -> Path:
@@ -321,6 +330,8 @@ def _meant(told: dict[str, Any], config: TrainConfig) -> dict[str, Any]:
     from capsnet.training.device import pick_device, pick_precision
 
     told = dict(told)
+    if config.shows_own_pictures:
+        told["data"] = str(Path(str(told["data"]).removeprefix("folder:")))
     if isinstance(told["options"], list):
         told["options"] = sorted(map(str, told["options"]))
     if told["shift"] is None and find_data(config.data)[0].takes_shift:

@@ -42,7 +42,7 @@ from capsnet.training.outcome import Diverged, Finished, Interrupted, Outcome
 from capsnet.training.planning import look_ahead, settle
 from capsnet.training.progress import WorkProgress
 from capsnet.training.run import Broken, Run, Watch
-from capsnet.training.series import is_series, train_baseline, train_series
+from capsnet.training.series import holds_series, is_series, train_baseline, train_series
 from capsnet.training.setup import build_model, open_stream
 from capsnet.training.step import TrainStep
 from capsnet.training.stopping import Stop
@@ -133,6 +133,11 @@ def holds(config: TrainConfig) -> bool:
 def check_folder(config: TrainConfig) -> None:
     """Raise a UserError unless the folder holds a run to resume, or none to overwrite."""
     folder, holds_run = config.folder, holds(config)
+    if not holds_run and holds_series(folder):
+        raise UserError(
+            f"{folder} already holds a series; continue it with its --folds or --seeds and "
+            "--resume, or choose another --out."
+        )
     if config.resume and not holds_run:
         raise UserError(f"There is no run to resume in {folder}; start it without --resume.")
     if holds_run and not config.resume:
@@ -211,4 +216,5 @@ def begin_folder(config: SettledConfig, own: Own | None) -> None:
     clear_leftovers(config.folder)
     if own is not None:
         keep_pictures(own, config)
-    write_text(config.folder / "config.json", json.dumps(config.to_json(), indent=2))
+    settings = config.to_json() | {"resume": False}  # so that the file can be used as --config
+    write_text(config.folder / "config.json", json.dumps(settings, indent=2))

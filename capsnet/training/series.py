@@ -39,13 +39,21 @@ def is_series(config: TrainConfig) -> bool:
     return config.seeds > 1 or (config.folds > 0 and config.fold == 0)
 
 
+def holds_series(folder: Path) -> bool:
+    """Whether a folder holds runs in folders of their own, beside which no other run belongs."""
+    return any(path.parent.name != BASELINE for path in folder.glob(f"*/{CHECKPOINT}"))
+
+
 def train_series(config: TrainConfig, train_one: TrainOne) -> Series | Interrupted | Diverged:
     """Make all runs of a series that are not finished, and sum them up."""
     folder = config.folder
-    if not config.resume and from_leader(lambda: any(folder.glob(f"*/{CHECKPOINT}"))):
+    held = from_leader(lambda: holds_series(folder))
+    if held and not config.resume:
         raise UserError(
             f"{folder} already holds a series; continue it with --resume or choose another --out."
         )
+    if not held and from_leader((folder / CHECKPOINT).exists):
+        raise UserError(f"{folder} already holds a single run; choose another --out.")
     runs = []
     for part in parts(config):
         print(f"{part.folder.name}:", file=sys.stderr)

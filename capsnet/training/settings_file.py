@@ -41,7 +41,7 @@ def read_settings(path: Path) -> dict[str, Any]:
         >>> TrainConfig(**read_settings(Path("best.json")))
     """
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = json.loads(path.read_text(encoding="utf-8-sig"))  # some editors put a mark before
     except OSError as error:
         raise UserError(f"Could not read {path}: {error.strerror}; check the name.") from error
     except (ValueError, RecursionError) as error:

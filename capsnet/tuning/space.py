@@ -17,12 +17,13 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 
 from optuna import Trial
 
+from capsnet.data import Augment, find_data
 from capsnet.errors import UserError, unknown_name
 from capsnet.models import model_entry
 from capsnet.models.registry import option_of
 from capsnet.options import OneOf, Search, check_values
-from capsnet.training.config import GROUPS, TrainConfig
-from capsnet.training.setup import given_options
+from capsnet.training.config import GROUPS, SettledConfig, TrainConfig
+from capsnet.training.setup import augment_of, given_options
 
 Range = Search | OneOf
 Space = dict[str, Range]
@@ -66,6 +67,8 @@ def read_space(texts: Sequence[str], config: TrainConfig) -> Space:
             raise UserError(f"{name} is searched twice; leave one out.")
         _check(name, found, config)
         space[name] = found
+    # Some of how images are varied needs another kind of it, or other data.
+    augment_of(with_values(config, {name: _most(tried) for name, tried in space.items()}))
     if not texts or DEFAULT in texts:
         left = [n for n in HOW if n in NAMES and getattr(config, n) == getattr(TrainConfig, n)]
         space = {n: x for n in left if (x := declared(hints[n])) is not None} | space
@@ -155,9 +158,16 @@ def starting_point(config: TrainConfig, space: Space) -> dict[str, Any]:
 
 
 def value_in(config: TrainConfig, name: str) -> Any:
-    """Return what a config has of a setting or of an option of the model."""
+    """Return what a config has of a setting or of an option of the model.
+
+    What is left to choose is what named data gets; of one's own pictures it is None.
+    """
     if not name.startswith(OPTIONS):
-        return getattr(config, name)
+        value = getattr(config, name)
+        if value is None and name == "shift" and find_data(config.data)[0].takes_shift:
+            return Augment.shift
+        is_open = value is None and not config.shows_own_pictures
+        return getattr(SettledConfig, name) if is_open else value
     option, entry = name.removeprefix(OPTIONS), model_entry(config.model)
     given = given_options(config, ())
     return option_of(entry, given, option) if option in entry.parameters() else given.get(option)
@@ -191,6 +201,11 @@ def _check(name: str, tried: Range, config: TrainConfig) -> None:
             option = name.removeprefix(OPTIONS)
             value = given_options(changed, ())[option]
             check_values(entry.hints(), {option: value}, "The option {}".format)
+
+
+def _most(tried: Range) -> Any:
+    """Return the highest value of a range, or the last choice."""
+    return tried.choices[-1] if isinstance(tried, OneOf) else tried.high
 
 
 def _members(hint: Any) -> list[Any]:

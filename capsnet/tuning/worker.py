@@ -29,7 +29,7 @@ from capsnet.training.config import TrainConfig
 from capsnet.training.loop import train_one
 from capsnet.training.outcome import Diverged, Epoch, Interrupted
 from capsnet.tuning.page import write_tuned
-from capsnet.tuning.space import Space, read_space, starting_point, suggest, with_values
+from capsnet.tuning.space import Space, read_space, starting_point, suggest, value_in, with_values
 from capsnet.tuning.study import Storage, give_again, open_storage, open_study, reached, shown
 from capsnet.tuning.tuned import DEFAULT, METRIC, NOTE, SECONDS, Tuned, as_read, sum_up
 
@@ -201,7 +201,7 @@ class Worker:
         say(f"trial {trial.number}{' (the settings as given)' * is_first}: {told}")
         with TemporaryDirectory(prefix=f"trial{trial.number}-", dir=self.config.out) as out:
             made = trial_config(self.config, values, Path(out))
-            outcome = train_one(made, judge(trial, not is_first, made.epochs))
+            outcome = train_one(made, judge(trial, not is_first, value_in(made, "epochs")))
         if isinstance(outcome, Interrupted):
             raise KeyboardInterrupt
         if isinstance(outcome, Diverged):
@@ -220,7 +220,7 @@ def judge(trial: optuna.Trial, is_given_up: bool, epochs: int | None) -> Callabl
     Args:
         trial: The trial.
         is_given_up: Whether it is given up if it is worse than most were at that epoch.
-        epochs: Its epochs; after the last there is nothing to be saved.
+        epochs: Its epochs, if they are known; after the last there is nothing to be saved.
     """
 
     def look(epoch: Epoch) -> None:

@@ -16,6 +16,12 @@ def seeded(seed):
     return torch.Generator().manual_seed(seed)
 
 
+def test_of_fewer_pairs_than_images_every_epoch_begins_with_others(digits):
+    firsts = [OverlapStream(digits, 50).plan(seeded(epoch))["index"][:, 0] for epoch in range(4)]
+    assert all(len(first.unique()) == 50 for first in firsts)
+    assert len(torch.cat(firsts).unique()) > 150
+
+
 @pytest.mark.parametrize("generator", [seeded(0), None], ids=["train", "test"])
 def test_never_two_of_a_class(digits, generator):
     stream = OverlapStream(digits, 20_000)

@@ -390,6 +390,14 @@ def test_warped_digits_have_the_edges_of_the_originals():
         assert 0.95 < ratio < 1.05
 
 
+def test_of_fewer_versions_than_images_every_epoch_shows_others():
+    stream = AffineStream(load_digits("test"), 20)
+    shown = [stream.plan(seeded(epoch))["index"] for epoch in range(4)]
+    assert all(len(index.unique()) == 20 for index in shown)
+    assert len(torch.cat(shown).unique()) > 60
+    assert stream.plan(None)["index"].tolist() == [*range(20)]
+
+
 def test_all_versions_of_the_affine_test():
     split = load_digits("test").subset([3, 1])
     stream = AffineStream(split)

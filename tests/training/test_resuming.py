@@ -23,6 +23,7 @@ from capsnet.training.checkpoint import (
 )
 from capsnet.training.loop import LOCK, train
 from capsnet.training.outcome import Finished, Interrupted
+from capsnet.training.settings_file import read_settings
 
 
 @pytest.fixture(scope="module")
@@ -56,6 +57,42 @@ def test_a_run_is_not_overwritten(tiny):
     with pytest.raises(UserError, match="already holds a run"):
         train(tiny())
     assert files_in(tiny().folder) == before
+
+
+@pytest.fixture
+def begun(tmp_path):
+    """A folder in which a run, or runs in folders of it, were begun: begun("fold1", "fold2")."""
+
+    def begin(*names):
+        for name in names:
+            (tmp_path / "run" / name).mkdir(parents=True, exist_ok=True)
+            (tmp_path / "run" / name / CHECKPOINT).touch()
+        return tmp_path / "run"
+
+    return begin
+
+
+@pytest.mark.parametrize("resume", [False, True])
+def test_no_run_comes_among_those_of_a_series(resume, tiny, begun):
+    folder = begun("seed0", "seed1")
+    with pytest.raises(UserError, match="continue it with its --folds or --seeds and --resume"):
+        train(tiny(out=folder, resume=resume))
+    assert {path.name for path in folder.iterdir()} == {"seed0", "seed1"}
+
+
+@pytest.mark.parametrize("resume", [False, True])
+@pytest.mark.parametrize("names", [[""], ["", "baseline"]])
+def test_no_series_comes_into_the_folder_of_a_run(names, resume, tiny, begun):
+    with pytest.raises(UserError, match="already holds a single run; choose another --out"):
+        train(tiny(out=begun(*names), seeds=2, resume=resume))
+
+
+def test_settings_of_a_run_that_was_resumed_can_be_those_of_another(tiny, ctrl_c):
+    with ctrl_c(2):
+        train(tiny())
+    train(tiny(resume=True))
+    kept = read_settings(tiny().folder / "config.json")
+    assert not kept["resume"] and kept["out"] == tiny().folder
 
 
 def finish_first(monkeypatch, config):

@@ -4,7 +4,7 @@ from itertools import pairwise
 import pytest
 
 from capsnet.errors import UserError
-from capsnet.training.config import TrainConfig, differences
+from capsnet.training.config import SettledConfig, TrainConfig, differences
 from capsnet.training.schedule import average_weight, learning_rate
 
 
@@ -85,3 +85,13 @@ def test_config_is_frozen_and_plain_json():
     assert differences(config, json.loads(json.dumps(config.to_json()))) == []
     assert differences(config, {**config.to_json(), "lr": 5.0}) == ["lr: 5.0 -> 0.001"]
     assert differences(config, {**config.to_json(), "device": "cuda"}) == []
+
+
+def test_a_folder_is_the_same_however_it_is_written(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("scans", "others"):
+        (tmp_path / name).mkdir()
+    saved = SettledConfig(data="scans").to_json()
+    for data in ("scans/", "./scans", "folder:scans"):
+        assert differences(SettledConfig(data=data), saved) == []
+    assert differences(SettledConfig(data="others"), saved) == ["data: scans -> others"]

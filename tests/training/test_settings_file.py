@@ -82,7 +82,7 @@ def test_each_run_has_its_own_folder(tmp_path):
         ('{"lr": "fast"}', "must be a number, not 'fast'"),
         ('{"lr": 0}', "greater than 0"),
         ('{"schedule": "cosin"}', "did you mean 'cosine'"),
-        ('{"options": "num_iters=1"}', "options in"),
+        ('{"options": "num_iters=1"}', "must be a list in [ ], not 'num_iters=1'"),
         ('{"epochs": 1.5}', "whole number"),
         ('{"lr": NaN}', "lr in"),
         ("{", "is no JSON"),
@@ -96,6 +96,11 @@ def test_mistakes_in_a_file_end_in_a_sentence(text, sentence, cli, tmp_path):
     done = cli("train", "--config", path)
     assert done.status == 2 and done.err.count("\n") == 1
     assert sentence in done.err
+
+
+def test_a_mark_that_an_editor_puts_before_the_text_is_no_part_of_it(tmp_path):
+    (tmp_path / "a.json").write_text('{"lr": 0.003}', encoding="utf-8-sig")
+    assert read_settings(tmp_path / "a.json") == {"lr": 0.003}
 
 
 def test_a_file_that_is_not_there(tmp_path):

@@ -1,5 +1,6 @@
 """What is searched: ranges are read as they are written, and cannot leave what a setting may be."""
 
+from dataclasses import replace
 from typing import Literal, get_type_hints
 
 import optuna
@@ -58,9 +59,10 @@ def test_what_is_declared_can_be_and_holds_the_default():
     names = [name for name in NAMES if declared(hints[name]) is not None]
     assert len(names) > 10
     for name in names:
-        space = read_space((name,), CONFIG)
+        config = replace(CONFIG, crop=0.1) if name == "contrast" else CONFIG
+        space = read_space((name,), config)
         usual = getattr(TrainConfig, name)
-        assert usual is None or starting_point(CONFIG, space) == {name: usual}
+        assert usual is None or starting_point(config, space) == {name: usual}
 
 
 def test_by_default_how_it_is_trained_is_searched_unless_it_is_given():
@@ -94,6 +96,23 @@ def test_options_of_the_model_replace_those_given():
 def test_a_start_outside_of_the_range_is_left_out():
     space = read_space(("lr=1e-2..1e-1", "batch_size=8,16", "rotate=5..10"), CONFIG)
     assert starting_point(CONFIG, space) == {}
+
+
+def test_what_is_left_to_choose_starts_from_what_named_data_gets():
+    space = read_space(("batch_size=32,128", "epochs=10..60", "shift"), CONFIG)
+    assert starting_point(CONFIG, space) == {"batch_size": 128, "epochs": 50, "shift": 2}
+
+
+def test_data_that_moves_by_its_own_rules_has_no_shift_to_search():
+    with pytest.raises(UserError, match="multidigits moves its images by its own rules"):
+        read_space(("shift",), TrainConfig(model="capsnet_small", data="multidigits"))
+
+
+def test_a_contrast_alone_changes_nothing_to_be_searched():
+    with pytest.raises(UserError, match="contrast needs rotate"):
+        read_space(("contrast",), CONFIG)
+    for beside in ("rotate=0..15", "crop"):
+        assert len(read_space(("contrast", beside), CONFIG)) == 2
 
 
 def test_trials_stay_within_what_is_searched():

@@ -3,6 +3,7 @@
 import json
 import signal
 from dataclasses import replace
+from types import SimpleNamespace
 
 import optuna
 import pytest
@@ -12,7 +13,9 @@ from trials import SEARCH, TINY, WORDS
 from capsnet.errors import UserError
 from capsnet.training import loop
 from capsnet.training.config import TrainConfig
+from capsnet.training.outcome import Epoch
 from capsnet.training.settings_file import read_settings
+from capsnet.tuning import worker
 from capsnet.tuning.study import give_again, open_storage
 from capsnet.tuning.worker import tune
 
@@ -140,6 +143,19 @@ def test_a_trial_that_diverges_counts_and_is_told(at_step, short, tmp_path):
     assert [t.is_finished for t in tuned.trials] == [True, False, True]
     assert "no longer a number" in tuned.trials[1].note and tuned.trials[1].figure is None
     assert (tmp_path / "report.html").read_text().count("no longer a number") == 1
+
+
+def test_after_the_last_of_the_usual_epochs_no_trial_is_given_up(tmp_path, monkeypatch):
+    def train_one(config, watch):
+        watch(Epoch(50, 0.1, 5.0, 1e-3, 100.0, 1.0, validation=4.0))
+        task = SimpleNamespace(metric="error_percent", tell=str)
+        trained, result = SimpleNamespace(task=task), SimpleNamespace(figure=4.0)
+        return SimpleNamespace(trained=trained, result=result, seconds=1.0)
+
+    monkeypatch.setattr(worker, "train_one", train_one)
+    monkeypatch.setattr(optuna.Trial, "should_prune", lambda trial: True)
+    tuned = tune(replace(SHORT, epochs=None, out=tmp_path), 2, SEARCH)
+    assert [trial.is_finished for trial in tuned.trials] == [True, True]
 
 
 def test_hopeless_trials_are_given_up(tmp_path):

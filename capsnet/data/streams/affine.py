@@ -72,8 +72,8 @@ class AffineStream(Stream):
     def plan(self, generator: torch.Generator | None) -> Plan:
         """Draw "index" [M] and "theta" [M, 2, 3]."""
         num = self.num_samples
-        generator, index = draw_order(num, generator)
-        index = index % len(self.split)
+        generator, order = draw_order(max(num, len(self.split)), generator)
+        index = order[:num] % len(self.split)
         A = draw_maps(num, ROTATE, SCALE, SHEAR, generator)
         where = torch.rand(num, 2, generator=generator, device=generator.device)
         inner, outer = self.split.image_shape[1:], self.image_shape[1:]

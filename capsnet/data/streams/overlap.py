@@ -51,10 +51,13 @@ class OverlapStream(Stream):
 
     def plan(self, generator: torch.Generator | None) -> Plan:
         """Draw "index" [M, 2] of the two images and their movement, [M, 2, …]."""
+        num = self.num_samples
+        # In training any image can be the first, also of fewer pairs than images.
+        most = num if generator is None else max(num, len(self.split))
         generator = generator or fixed_generator()
-        num, device = self.num_samples, generator.device
+        device = generator.device
         labels = self.split.labels.to(device)
-        first = torch.randperm(num, generator=generator, device=device) % len(labels)
+        first = torch.randperm(most, generator=generator, device=device)[:num] % len(labels)
         second = draw_partners(labels, first, generator)
         movement = self.mover.draw(2 * num, generator)
         plan = {"index": torch.stack([first, second], 1)}
