@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_type_hints, overloa
 from capsnet.errors import UserError, unknown_name
 from capsnet.models.model import Model
 from capsnet.options import check_values
-from capsnet.plugins import load_entry_points
+from capsnet.plugins import load_entry_points, may_replace
 
 if TYPE_CHECKING:
     from capsnet.models.capsnet import CapsNet
@@ -63,7 +63,7 @@ def register_model(name: str, /, description: str = "", **options: Any) -> Calla
         if not (isinstance(model, type) and issubclass(model, Model)):
             raise UserError(f"{model!r} is no capsnet.Model; derive {name} from it.")
         known = _MODELS.get(name)
-        if known is not None and known.model.__qualname__ != model.__qualname__:
+        if known is not None and not may_replace(known.model, model):
             raise UserError(f"A model called '{name}' is registered already; choose another name.")
         text = description or (inspect.getdoc(model) or name).splitlines()[0]
         _MODELS[name] = ModelEntry(name, model, text, options)
