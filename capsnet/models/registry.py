@@ -33,7 +33,13 @@ class ModelEntry:
 
     def hints(self) -> dict[str, Any]:
         """Return what each of its options may be."""
-        return get_type_hints(self.model.__init__, include_extras=True)
+        try:
+            return get_type_hints(self.model.__init__, include_extras=True)
+        except NameError as error:
+            raise UserError(
+                f"What the options of {self.name} may be is not known ({error}); import what "
+                "their annotations name, also where nothing but types is asked for."
+            ) from error
 
     def parameters(self) -> dict[str, inspect.Parameter]:
         """Return its options as they stand in the signature."""
@@ -169,6 +175,13 @@ def option_of(entry: ModelEntry, options: dict[str, Any], option: str) -> Any:
 
 def _build(entry: ModelEntry, options: dict[str, Any]) -> Model:
     options = {**entry.options, **options}
+    for option, p in entry.parameters().items():
+        named = p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
+        if named and p.default is p.empty and option not in options:
+            raise UserError(
+                f"{entry.name} has to be told its {option}; give --options {option}=VALUE, or "
+                f"{option}=VALUE in Python."
+            )
     model = entry.model(**options)
     model.name, model.options = entry.name, {**options, **model.rebuild}
     return model

@@ -397,6 +397,26 @@ def test_a_model_of_ones_own_may_take_any_option(monkeypatch):
         register_model("thin")(type("Other", (CapsNet,), {}))
 
 
+def test_options_of_ones_own_model_that_are_missing_or_not_known_are_sentences(monkeypatch):
+    monkeypatch.setattr(registry, "_MODELS", {**registry._MODELS})
+
+    @register_model("told")
+    class Told(CapsNet):
+        def __init__(self, width, **more):
+            super().__init__(conv_channels=width, **more)
+
+    @register_model("typed")
+    class Typed(CapsNet):
+        def __init__(self, image_shape: "Elsewhere" = (1, 28, 28)):  # noqa: F821
+            super().__init__(image_shape)
+
+    assert create_model("told", width=4, primary_types=2).conv.out_channels == 4
+    with pytest.raises(UserError, match="has to be told its width; give --options width=VALUE"):
+        create_model("told")
+    with pytest.raises(UserError, match="name 'Elsewhere' is not defined"):
+        create_model("typed")
+
+
 def test_integer_dropout_is_a_number():
     create_model("cnn_small", dropout=0)
 
