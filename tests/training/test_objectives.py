@@ -5,7 +5,8 @@ import torch.nn.functional as F
 
 from capsnet.data import ImageStream, OverlapStream
 from capsnet.data.sets.digits import load_digits
-from capsnet.models import create_model
+from capsnet.errors import UserError
+from capsnet.models import Output, create_model
 from capsnet.models.model import Progress
 from capsnet.ops import margin_loss
 from capsnet.tasks import Pairs
@@ -164,3 +165,16 @@ def test_wrong_images_survive_packing():
     wrong = np.random.default_rng(0).random(100_003) < 0.05
     text = pack(wrong)
     assert np.array_equal(unpack(text, len(wrong)), wrong) and len(text) < 8_000
+
+
+def test_a_model_that_breaks_its_contract_is_a_sentence(model, digits, monkeypatch):
+    forward, loss = model.forward, model.loss
+    monkeypatch.setattr(model, "loss", lambda *args: loss(*args).expand(2))
+    with pytest.raises(UserError, match="loss of capsnet_small is not one number"):
+        answer_and_loss(model, digits, START)
+    monkeypatch.setattr(model, "forward", lambda images: forward(images).answers)
+    with pytest.raises(UserError, match="capsnet_small gives no Output; let forward return"):
+        answer_and_loss(model, digits, START)
+    monkeypatch.setattr(model, "forward", lambda images: Output(images, forward(images).v))
+    with pytest.raises(UserError, match=r"gives answers \[12, 10, 16\]; .* \[12, 10\]"):
+        answer_and_loss(model, digits, START)
