@@ -202,6 +202,8 @@ def open_data(
             f"{entry.name} knows its classes and splits; leave out what is for your own pictures."
         )
     data = entry.load("test" if split == "test" else "train", ask)
+    if not isinstance(data, Split):
+        raise UserError(f"{entry.name} is loaded as a {type(data).__name__}; return a Split of it.")
     if holdout and split != "test":
         if holdout >= len(data):
             raise UserError(f"Cannot hold out {holdout} of {len(data)} images; hold out fewer.")

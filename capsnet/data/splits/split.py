@@ -54,6 +54,11 @@ class Split:
         factors: Factors | None = None,
     ) -> None:
         task = task if isinstance(task, Task) else OneLabel(tuple(task))
+        if not isinstance(images, Tensor | Mapped) or not isinstance(labels, Tensor):
+            raise UserError(
+                f"Images and labels must be tensors, not {type(images).__name__} and "
+                f"{type(labels).__name__}; convert them by torch.as_tensor."
+            )
         if images.dtype not in (torch.uint8, torch.int16) or images.ndim != 4:
             raise UserError(
                 f"Images must be uint8 or int16 [M, C, H, W], not {images.dtype} "
