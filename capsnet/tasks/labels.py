@@ -175,6 +175,11 @@ class Pairs(_Objects):
     def check(self, labels: Tensor, num_images: int) -> None:
         """Raise a UserError unless labels are int64 [M, 2] and name classes."""
         self._check(labels, (num_images, 2))
+        if (labels[:, 0] == labels[:, 1]).any():
+            raise UserError(
+                "Pairs must be of two different classes; leave out images of the same class twice, "
+                "or ask for Sets."
+            )
 
     def batched(self, labels: Tensor) -> Tensor:
         """Return labels [N, 2] as they are."""

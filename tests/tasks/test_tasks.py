@@ -91,6 +91,7 @@ def test_numbers_by_hand():
         (OneLabel(NAMES), torch.tensor([0, 1, 3]), "run from 0 to 3"),
         (OneLabel(NAMES), torch.zeros(3), "must be int64"),
         (Pairs(NAMES), torch.tensor([0, 1, 2]), r"int64 \[3, 2\]"),
+        (Pairs(NAMES), torch.tensor([[0, 1], [2, 2], [1, 0]]), "two different classes"),
         (SeveralLabels(NAMES), torch.full((3, 3), 2), "zeros and ones"),
         (SeveralLabels(NAMES), torch.zeros(3, 2), "zeros and ones"),
         (ANGLE, torch.zeros(3), "finite floats"),
