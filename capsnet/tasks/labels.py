@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from capsnet.errors import UserError
-from capsnet.tasks.task import Result, Task
+from capsnet.tasks.task import Result, Task, words
 
 THRESHOLD = 0.5  # of a class that is said to be there: midway between the margins of Eq. 4
 
@@ -63,7 +63,7 @@ class Labels(Task):
     metric: ClassVar[str] = "error_percent"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "names", tuple(self.names))
+        object.__setattr__(self, "names", words(self.names))
 
     @property
     def options(self) -> dict[str, Any]:

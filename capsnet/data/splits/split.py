@@ -14,6 +14,7 @@ from capsnet.data.splits.mapped import Mapped
 from capsnet.errors import UserError
 from capsnet.pictures.reading import BYTE_WHITE, DEEP_WHITE
 from capsnet.tasks import Labels, OneLabel, Task
+from capsnet.tasks.task import words
 
 CHUNK = 4096
 
@@ -53,7 +54,7 @@ class Split:
         groups: Sequence[str] = (),
         factors: Factors | None = None,
     ) -> None:
-        task = task if isinstance(task, Task) else OneLabel(tuple(task))
+        task = task if isinstance(task, Task) else OneLabel(words(task))
         if not isinstance(images, Tensor | Mapped) or not isinstance(labels, Tensor):
             raise UserError(
                 f"Images and labels must be tensors, not {type(images).__name__} and "
