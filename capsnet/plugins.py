@@ -27,6 +27,16 @@ def load_plugins(files: Iterable[Path | str]) -> None:
         _load_file(Path(file).resolve())
 
 
+def may_replace(known: Any, new: Any) -> bool:
+    """Return whether a class or function may take the name of one that is known.
+
+    It may be the same one anew, from a notebook's cell or a file both imported and given as a
+    plugin; what the package itself has is nobody else's, whatever it is called.
+    """
+    ours = known.__module__.startswith("capsnet.") and known.__module__ != new.__module__
+    return bool(known.__qualname__ == new.__qualname__ and not ours)
+
+
 def find_function(where: str) -> Any:
     """Return what "module.path:name" or "file.py:name" says; a UserError if there is no such."""
     place, _, name = where.rpartition(":")

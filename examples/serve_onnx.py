@@ -28,6 +28,8 @@ class Server(BaseHTTPRequestHandler):
         """Read the picture by the rules in the file, run the network, and say what it says."""
         body = io.BytesIO(self.rfile.read(int(self.headers["Content-Length"])))
         picture = ImageOps.exif_transpose(Image.open(body))
+        if RULES["ink"] and np.mean(picture.convert("L")) > 127:  # dark ink on white paper
+            picture = ImageOps.invert(picture.convert("L"))
         picture = picture.convert("F" if RULES["channels"] == 1 else "RGB")  # F keeps 16 bits
         picture = FITS[RULES["fit"]](picture, tuple(RULES["size"]), Image.Resampling.BILINEAR)
         levels = np.atleast_3d(np.asarray(picture, np.float32)).transpose(2, 0, 1)

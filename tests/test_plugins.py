@@ -173,6 +173,11 @@ def test_loss_sees_how_far_the_run_is(plugin):
             "@capsnet.register_model('cnn_small')\nclass X(CapsNet): pass",
             "registered already",
         ),
+        (
+            "import capsnet\nfrom capsnet.models import CnnSmall as Theirs\n"
+            "@capsnet.register_model('cnn_small')\nclass CnnSmall(Theirs): pass",
+            "registered already",
+        ),
     ],
 )
 def test_a_plugin_that_fails_is_a_sentence(text, sentence, tmp_path):

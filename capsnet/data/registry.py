@@ -22,7 +22,7 @@ from capsnet.data.streams.augmentation import Augment
 from capsnet.data.streams.stream import Stream
 from capsnet.errors import UserError, unknown_name
 from capsnet.pictures.layout import Layout, is_own
-from capsnet.plugins import load_entry_points
+from capsnet.plugins import load_entry_points, may_replace
 
 SplitName = Literal["train", "validation", "test"]
 F = TypeVar("F", bound=Load)
@@ -61,7 +61,7 @@ def register_data(
 
     def register(load: F) -> F:
         known = DATA.get(name)
-        if known is not None and known.load.__qualname__ != load.__qualname__:
+        if known is not None and not may_replace(known.load, load):
             raise UserError(f"Data called '{name}' is registered already; choose another name.")
         text = description or (inspect.getdoc(load) or name).splitlines()[0]
         DATA[name] = Entry(name, text, licence, needs, load, stream)
@@ -202,6 +202,8 @@ def open_data(
             f"{entry.name} knows its classes and splits; leave out what is for your own pictures."
         )
     data = entry.load("test" if split == "test" else "train", ask)
+    if not isinstance(data, Split):
+        raise UserError(f"{entry.name} is loaded as a {type(data).__name__}; return a Split of it.")
     if holdout and split != "test":
         if holdout >= len(data):
             raise UserError(f"Cannot hold out {holdout} of {len(data)} images; hold out fewer.")

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from capsnet.layers import ClassCaps
 from capsnet.models import Model
-from capsnet.tasks import Calibration, Labels
+from capsnet.tasks import Calibration, Labels, Sets, Task
 
 
 class Answering(nn.Module):
@@ -27,7 +27,7 @@ class Answering(nn.Module):
     @property
     def outputs(self) -> tuple[str, ...]:
         """The names of what it returns, in order."""
-        if isinstance(self.model.task, Labels):
+        if tells_classes(self.model.task):
             return ("probabilities", "answers", "v")
         return ("answers", "v")
 
@@ -38,3 +38,8 @@ class Answering(nn.Module):
         if self.calibration is not None:
             said["probabilities"] = self.calibration.probabilities(self.model.task, answers)
         return {name: said[name] for name in self.outputs}
+
+
+def tells_classes(task: Task) -> bool:
+    """Return whether answers say which classes are there: they are no numbers and no counts."""
+    return isinstance(task, Labels) and not isinstance(task, Sets)

@@ -7,11 +7,11 @@ from typing import Any
 
 from capsnet import __version__
 from capsnet.data.registry import shows_digits
-from capsnet.exporting.answering import Answering
+from capsnet.exporting.answering import Answering, tells_classes
 from capsnet.models import Model
 from capsnet.models.weights import Card
 from capsnet.pictures.reading import BYTE_WHITE, Reading
-from capsnet.tasks import Labels
+from capsnet.tasks import Sets
 
 INPUT = "images"
 
@@ -19,7 +19,8 @@ INPUT = "images"
 def facts_of(answering: Answering, card: Card) -> dict[str, Any]:
     """Return what goes in, how a picture becomes that, what comes out and what it means.
 
-    `answer` is the name of the output to read: probabilities of classes, or numbers.
+    `answer` is the name of the output to read: probabilities of classes, numbers,
+    or how many there are of each class.
     """
     model = answering.model
     calibration = answering.calibration
@@ -75,10 +76,12 @@ def meaning(output: str, answering: Answering) -> str:
     """Return in words what an output is."""
     if output == "v":
         return "the capsules, or for a CNN the logits"
-    if not isinstance(answering.model.task, Labels):
+    if isinstance(answering.model.task, Sets):
+        return "how many there are of each class, to be rounded"
+    if not tells_classes(answering.model.task):
         return "the numbers, in the order and units of the task"
     if output == "answers":
-        return "for each class the length of its capsule, or for a CNN its probability"
+        return "for each class the length or activation of its capsule, or its probability"
     if answering.calibration is None:
         return "as answers: these weights hold no calibration"
     return "the probability of each class, calibrated on validation images"

@@ -3,10 +3,10 @@
 y = Conv2d(1, 256, 9, relu=True)(images)
 """
 
-from typing import Any
-
+import torch
 from torch import Tensor, nn
 
+from capsnet.errors import UserError
 from capsnet.ops import conv2d
 
 
@@ -21,7 +21,9 @@ class Conv2d(nn.Conv2d):
         padding: zeros around.
         relu: max(y, 0) as a part of it.
         scale: the weight is multiplied by it.
-        **options: others of nn.Conv2d: bias, device, dtype.
+        bias: whether there is one.
+        device: where the weights are.
+        dtype: of the weights.
 
     Example:
         >>> Conv2d(1, 32, 5, 2, relu=True)(torch.rand(2, 1, 28, 28)).shape
@@ -37,9 +39,18 @@ class Conv2d(nn.Conv2d):
         padding: int = 0,
         relu: bool = False,
         scale: float = 1.0,
-        **options: Any,
+        bias: bool = True,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
-        super().__init__(in_channels, out_channels, kernel_size, stride, padding, **options)
+        if not isinstance(stride, int) or not isinstance(padding, int):
+            raise UserError(
+                f"stride={stride!r} and padding={padding!r} must be one number each; take "
+                "torch.nn.Conv2d for others."
+            )
+        place = {"device": device, "dtype": dtype}
+        sizes = (in_channels, out_channels, kernel_size, stride, padding)
+        super().__init__(*sizes, bias=bias, **place)  # type: ignore[arg-type]
         self.relu, self.scale = relu, scale
 
     def forward(self, x: Tensor) -> Tensor:

@@ -129,6 +129,7 @@ class ConvCaps(nn.Module):
         Where all places share one W, I is a multiple of the children that W is for. In memory the
         children of a parent lie side by side, since sums are over them.
         """
+        pose = pose.to(self.W.dtype)  # a routing gives poses of half precision back in fp32
         pose = pose.unflatten(2, (-1, self.W.shape[0]))  # N, P, places that share W, children, D
         if self.matrix:
             M = pose.unflatten(-1, self.W.shape[2:])

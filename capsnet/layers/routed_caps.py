@@ -12,6 +12,7 @@ from capsnet.layers.routings import Routing
 from capsnet.ops import RoutingTrace
 from capsnet.ops.dynamic.reference import transform
 from capsnet.ops.recompute import full_precision
+from capsnet.ops.votes import check_capsules
 
 
 class RoutedCaps(nn.Module):
@@ -62,6 +63,7 @@ class RoutedCaps(nn.Module):
 
     def votes(self, u: Tensor) -> tuple[Tensor, Capsules]:
         """Return the votes [N, 1, I, J, E], and the lower capsules as the one place sees them."""
+        check_capsules(u, self.W)
         lower = Capsules(u.unsqueeze(1), torch.linalg.vector_norm(u, dim=-1).unsqueeze(1))
         return transform(u, self.W).unsqueeze(1), lower
 

@@ -97,7 +97,7 @@ class IdaCapsNet(Classifier):
             before = None if before is None else before.flatten(1, 2)
             steps.append(ida_trace(votes, *affine, 1, v=before))
         b, c, s, v, a = (torch.cat(x) for x in list(zip(*steps, strict=True))[1:6])
-        return RoutingTrace(steps[-1].u_hat, b, c, s, v, a)
+        return RoutingTrace(steps[-1].u_hat, b, c, s, v, a, routing=steps[-1].routing)
 
     def primary(self, images: Tensor) -> Tensor:
         """Return the primary capsules, a map [N, H, W, B, D]."""

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.utils import _pytree
 
 from capsnet.errors import UserError
+from capsnet.layers.routings import Routing
 from capsnet.models.abilities import Chained, Draws, Embeds, Placed, Traced
 from capsnet.tasks import Batch, Labels, OneLabel, Pairs, SeveralLabels, Task
 
@@ -113,7 +114,8 @@ class Model(nn.Module, ABC):
     @property
     def traced(self) -> Traced | None:
         """The model as one whose routing can be followed, if it can."""
-        return self if isinstance(self, Traced) else None
+        followed = all(x.is_traced for x in self.modules() if isinstance(x, Routing))
+        return self if isinstance(self, Traced) and followed else None
 
     @property
     def placed(self) -> Placed | None:

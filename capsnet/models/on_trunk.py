@@ -90,7 +90,9 @@ class CapsOnTrunk(CapsClassifier):
         self.trunk.eval()
         try:
             _, channels, rows, columns = self.features(torch.zeros(1, *image_shape)).shape
-        except RuntimeError as error:
+        except UserError:
+            raise
+        except Exception as error:  # whatever a trunk says of a size that it is not made for
             raise UserError(
                 f"The trunk {self.trunk_name} does not take images of shape {image_shape} "
                 f"({error}); choose other --channels or another --image-size."

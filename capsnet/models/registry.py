@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_type_hints, overloa
 from capsnet.errors import UserError, unknown_name
 from capsnet.models.model import Model
 from capsnet.options import check_values
-from capsnet.plugins import load_entry_points
+from capsnet.plugins import load_entry_points, may_replace
 
 if TYPE_CHECKING:
     from capsnet.models.capsnet import CapsNet
@@ -33,7 +33,13 @@ class ModelEntry:
 
     def hints(self) -> dict[str, Any]:
         """Return what each of its options may be."""
-        return get_type_hints(self.model.__init__, include_extras=True)
+        try:
+            return get_type_hints(self.model.__init__, include_extras=True)
+        except NameError as error:
+            raise UserError(
+                f"What the options of {self.name} may be is not known ({error}); import what "
+                "their annotations name, also where nothing but types is asked for."
+            ) from error
 
     def parameters(self) -> dict[str, inspect.Parameter]:
         """Return its options as they stand in the signature."""
@@ -63,7 +69,7 @@ def register_model(name: str, /, description: str = "", **options: Any) -> Calla
         if not (isinstance(model, type) and issubclass(model, Model)):
             raise UserError(f"{model!r} is no capsnet.Model; derive {name} from it.")
         known = _MODELS.get(name)
-        if known is not None and known.model.__qualname__ != model.__qualname__:
+        if known is not None and not may_replace(known.model, model):
             raise UserError(f"A model called '{name}' is registered already; choose another name.")
         text = description or (inspect.getdoc(model) or name).splitlines()[0]
         _MODELS[name] = ModelEntry(name, model, text, options)
@@ -169,6 +175,13 @@ def option_of(entry: ModelEntry, options: dict[str, Any], option: str) -> Any:
 
 def _build(entry: ModelEntry, options: dict[str, Any]) -> Model:
     options = {**entry.options, **options}
+    for option, p in entry.parameters().items():
+        named = p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
+        if named and p.default is p.empty and option not in options:
+            raise UserError(
+                f"{entry.name} has to be told its {option}; give --options {option}=VALUE, or "
+                f"{option}=VALUE in Python."
+            )
     model = entry.model(**options)
     model.name, model.options = entry.name, {**options, **model.rebuild}
     return model

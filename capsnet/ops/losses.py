@@ -117,6 +117,11 @@ def weighted_mean(losses: Tensor, weights: Tensor | None = None) -> Tensor:
 
     Of no sample at all it is 0, with gradient 0.
     """
+    if weights is not None and weights.shape != losses.shape:
+        raise UserError(
+            f"Weights of shape {tuple(weights.shape)} do not fit {len(losses)} samples; give "
+            f"[{len(losses)}]."
+        )
     counted = losses if weights is None else losses * weights.to(losses.dtype)
     return counted.mean() if len(counted) else counted.sum()
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from capsnet.errors import UserError
-from capsnet.tasks.task import Result, Task
+from capsnet.tasks.task import Result, Task, words
 
 THRESHOLD = 0.5  # of a class that is said to be there: midway between the margins of Eq. 4
 
@@ -63,7 +63,7 @@ class Labels(Task):
     metric: ClassVar[str] = "error_percent"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "names", tuple(self.names))
+        object.__setattr__(self, "names", words(self.names))
 
     @property
     def options(self) -> dict[str, Any]:
@@ -175,6 +175,11 @@ class Pairs(_Objects):
     def check(self, labels: Tensor, num_images: int) -> None:
         """Raise a UserError unless labels are int64 [M, 2] and name classes."""
         self._check(labels, (num_images, 2))
+        if (labels[:, 0] == labels[:, 1]).any():
+            raise UserError(
+                "Pairs must be of two different classes; leave out images of the same class twice, "
+                "or ask for Sets."
+            )
 
     def batched(self, labels: Tensor) -> Tensor:
         """Return labels [N, 2] as they are."""

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from capsnet.errors import UserError
-from capsnet.tasks.task import Result, Task
+from capsnet.tasks.task import Result, Task, words
 
 
 @dataclass(frozen=True)
@@ -68,6 +68,9 @@ class Numbers(Task):
     metric: ClassVar[str] = "mean_absolute_error"
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "names", words(self.names))
+        object.__setattr__(self, "units", tuple(self.units))
+        object.__setattr__(self, "ranges", tuple(map(tuple, self.ranges)))
         if not len(self.names) == len(self.units) == len(self.ranges) > 0:
             raise UserError("Numbers need a name, a unit and a range each; give as many of each.")
         for name, (low, high) in zip(self.names, self.ranges, strict=True):

@@ -4,11 +4,13 @@ Labels are tensors whose first dimension is the image; each task says of which t
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any, ClassVar, NamedTuple, Self
 
 from torch import Tensor
 
+from capsnet.errors import UserError
 from capsnet.options import restored
 
 
@@ -24,6 +26,17 @@ class Batch(NamedTuple):
     labels: Tensor
     parts: Tensor | None = None  # [N, L, C, H, W], each labelled object alone; None: the image
     weights: Tensor | None = None  # [N], what each image counts in the loss; None: all the same
+
+
+def words(names: Iterable[str]) -> tuple[str, ...]:
+    """Return the names of classes or numbers; a UserError unless they are different words."""
+    found = tuple(names)
+    if isinstance(names, str) or not all(isinstance(name, str) for name in found):
+        raise UserError(f'Names must be words, not {names!r}; give them as ("cat", "dog").')
+    if len(set(found)) < len(found):
+        twice = next(name for name in found if found.count(name) > 1)
+        raise UserError(f"Two are called '{twice}'; give each a name of its own.")
+    return found
 
 
 class Result(ABC):

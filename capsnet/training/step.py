@@ -17,7 +17,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from capsnet.data import Stream
 from capsnet.errors import UserError
-from capsnet.models import Model, Progress
+from capsnet.models import Model, Output, Progress
 from capsnet.tasks import Batch
 from capsnet.training.adam import Adam
 from capsnet.training.config import TrainConfig
@@ -34,8 +34,19 @@ WARM_UP_TOGETHER = 11  # which DistributedDataParallel asks for
 def answer_and_loss(model: Model, batch: Batch, progress: Progress) -> tuple[Tensor, Tensor]:
     """Return the loss of a batch, and how far each answer is from its label [N]."""
     output = model(batch.images)
+    shape = (len(batch.images), len(model.task.names))
+    if not isinstance(output, Output):
+        raise UserError(f"{model.name} gives no Output; let forward return Output(v, answers).")
+    if output.answers.shape != shape:
+        raise UserError(
+            f"{model.name} gives answers {list(output.answers.shape)}; give one to each image for "
+            f"each name, {list(shape)}."
+        )
     misses = model.task.misses(output.answers, batch.labels)
-    return model.loss(output, batch, progress), misses
+    loss = model.loss(output, batch, progress)
+    if not isinstance(loss, Tensor) or loss.dim() > 0:
+        raise UserError(f"The loss of {model.name} is not one number; return a tensor [].")
+    return loss, misses
 
 
 def epoch_plan(stream: Stream, seed: int, epoch: int, num_rows: int) -> dict[str, Tensor]:

@@ -319,6 +319,16 @@ def test_crowds_of_digits_and_of_outlines():
     assert (outlines.num_samples, outlines.many, outlines.image_shape) == (9, (2, 4), (1, 28, 28))
 
 
+def test_data_that_is_no_split_is_a_sentence(monkeypatch):
+    monkeypatch.setitem(DATA, "noise", replace(DATA["digits"], name="noise", load=lambda *_: ()))
+    with pytest.raises(UserError, match="noise is loaded as a tuple; return a Split"):
+        open_data("noise", "train")
+    images = torch.zeros(2, 1, 4, 4, dtype=torch.uint8)
+    for given in ((images.numpy(), torch.arange(2)), (images, [0, 1])):
+        with pytest.raises(UserError, match=r"must be tensors, not .*; convert them"):
+            Split(*given, ("even", "odd"))
+
+
 def test_what_is_registered_is_described_by_its_docstring_and_is_a_row_like_any(monkeypatch):
     def load(split, ask):
         images = torch.zeros(8, 1, 28, 28, dtype=torch.uint8)

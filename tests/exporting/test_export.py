@@ -10,6 +10,8 @@ import pytest
 import torch
 
 import capsnet
+from capsnet.exporting.answering import Answering
+from capsnet.exporting.facts import facts_of
 from capsnet.exporting.formats import FORMATS
 from capsnet.models.weights import Card, find_model, save_weights, shipped_path
 from capsnet.pictures.reading import Reading
@@ -132,6 +134,16 @@ def test_safetensors_are_weights_again_with_all_that_is_known(saved, tmp_path, c
     assert (picture["fit"], picture["black"], picture["white"]) == ("crop", 100, 4095)
     assert "cropped" in picture["in_words"] and "(value - 100)" in picture["in_words"]
     assert model.task == TASKS["one_label"]
+
+
+def test_counts_of_a_set_are_no_probabilities():
+    model = capsnet.create_model("capsnet_slots", channels=(4,), primary_types=2, decoder=())
+    answering = Answering(model, None)
+    facts = facts_of(answering, Card(model.name, {}, model.task, {"data": "mine"}))
+    said = answering(torch.rand(1, *model.image_shape))
+    assert facts["answer"] == "answers" and facts["outputs"].keys() == said.keys()
+    assert facts["outputs"].keys() == {"answers", "v"}
+    assert facts["outputs"]["answers"]["meaning"].startswith("how many there are of each class")
 
 
 @pytest.mark.parametrize("wrong", [1e-3, float("nan")])

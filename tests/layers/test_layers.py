@@ -4,7 +4,8 @@ import torch.nn.functional as F
 from torch import nn
 
 from capsnet.errors import UserError
-from capsnet.layers import ClassCaps, Conv2d, Decoder, PrimaryCaps
+from capsnet.layers import ClassCaps, Conv2d, Decoder, PrimaryCaps, RoutedCaps
+from capsnet.layers.routings import EmRouting
 from capsnet.ops import dynamic_routing, squash
 
 
@@ -95,6 +96,20 @@ def test_primary_capsules_that_cannot_be(bad):
 def test_primary_capsules_refuse_features_of_other_dimensions():
     with pytest.raises(UserError, match="2 spatial dimensions"):
         PrimaryCaps(5)(torch.rand(2, 5, 30))
+
+
+def test_convolutions_that_cannot_be_are_no_others():
+    for option in ({"dilation": 2}, {"groups": 2}, {"padding_mode": "circular"}):
+        with pytest.raises(TypeError, match="unexpected keyword"):
+            Conv2d(2, 4, 3, **option)
+    for option in ({"stride": (1, 2)}, {"padding": "same"}):
+        with pytest.raises(UserError, match=r"one number each; take torch\.nn\.Conv2d"):
+            Conv2d(2, 4, 3, **option)
+
+
+def test_capsules_that_do_not_fit_any_routing_are_a_sentence():
+    with pytest.raises(UserError, match=r"u must be \[N, 16, 8\]"):
+        RoutedCaps(16, 8, 5, 16, EmRouting(5))(torch.rand(2, 15, 8))
 
 
 def test_class_capsules_take_tokens_and_maps_of_any_backbone():

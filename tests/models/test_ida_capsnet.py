@@ -79,6 +79,7 @@ def test_trace_answers_and_loss(sweeps, compete):
     images = torch.rand(3, 1, 16, 19)
     output, trace = model(images), model.trace(images)
     assert output.v.shape == (3, 3, 4) and trace.c.shape[:2] == (3, 3)
+    assert trace.routing == "inverted attention"
     torch.testing.assert_close(trace.v[-1], output.v)
     torch.testing.assert_close(trace.c.sum(dim=-1), torch.ones(trace.c.shape[:-1]))
     torch.testing.assert_close(model(images[1:2]).v, output.v[1:2], rtol=1e-4, atol=1e-5)

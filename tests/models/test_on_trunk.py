@@ -38,6 +38,13 @@ def pooled():
 def colour():
     return nn.Conv2d(3, 8, 4, 4)
 
+class Picky(nn.Module):
+    def forward(self, images):
+        raise ValueError("28*28 is not 224*224.")
+
+def picky():
+    return Picky()
+
 def number():
     return 5
 
@@ -121,6 +128,7 @@ def test_a_trunk_that_is_not_frozen_learns(trunks, tiny):
         ("resnet18", "names no trunk"),
         ("FILE:pooled", r"gives \[1, 10\]; give one that ends before its pooling"),
         ("FILE:colour", "does not take images of shape"),
+        ("FILE:picky", r"does not take images of shape .* \(28\*28 is not 224\*224\.\)"),
         ("FILE:number", "returns no nn.Module but a int"),
         ("FILE:broken", "fails: KeyError"),
         ("FILE:counted", "no Python function"),

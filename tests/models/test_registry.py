@@ -5,6 +5,8 @@ from safetensors.torch import save_file
 import capsnet
 from capsnet.data import ImageStream, Split, open_data
 from capsnet.errors import UserError
+from capsnet.layers import Capsules, RoutedCaps
+from capsnet.layers.routings import Routing
 from capsnet.models import (
     CapsNet,
     Progress,
@@ -19,6 +21,7 @@ from capsnet.ops import squash
 from capsnet.tasks import Numbers, OneLabel, Sets
 from capsnet.training.evaluation import evaluate
 from capsnet.training.step import answer_and_loss
+from capsnet.training.watching import troubles
 
 NORB = {"image_shape": (2, 32, 32), "num_classes": 5}
 WIDE = {"A": 32, "B": 32, "C": 32, "D": 32}
@@ -129,6 +132,22 @@ def test_abilities_are_true(name):
         for layer in model.chained.chain():
             x = layer.eval()(x)
         torch.testing.assert_close(x, output.answers if model.embeds is not None else output.v)
+
+
+def test_a_model_with_a_routing_that_has_no_trace_is_not_traced():
+    class Mean(Routing):
+        def forward(self, u_hat, lower, share=None):
+            v = u_hat.mean(dim=2)
+            return Capsules(v, v.norm(dim=-1).tanh())
+
+    model = create_model("capsnet_small", **SMALL).eval()
+    I, J, E, D = model.class_caps.W.shape
+    model.class_caps = RoutedCaps(I, D, J, E, Mean())
+    images = torch.rand(2, 1, 28, 28)
+    assert model.traced is None and model.draws is not None
+    assert not any("dead" in sentence for sentence in troubles(model, images))
+    with pytest.raises(UserError, match="Mean cannot be followed step by step; give it a method"):
+        model.trace(images)
 
 
 def test_a_capsule_sees_its_field_and_nothing_else():
@@ -395,6 +414,26 @@ def test_a_model_of_ones_own_may_take_any_option(monkeypatch):
     assert model_entry("thin").description == "A CapsNet of few channels."
     with pytest.raises(UserError, match="registered already"):
         register_model("thin")(type("Other", (CapsNet,), {}))
+
+
+def test_options_of_ones_own_model_that_are_missing_or_not_known_are_sentences(monkeypatch):
+    monkeypatch.setattr(registry, "_MODELS", {**registry._MODELS})
+
+    @register_model("told")
+    class Told(CapsNet):
+        def __init__(self, width, **more):
+            super().__init__(conv_channels=width, **more)
+
+    @register_model("typed")
+    class Typed(CapsNet):
+        def __init__(self, image_shape: "Elsewhere" = (1, 28, 28)):  # noqa: F821
+            super().__init__(image_shape)
+
+    assert create_model("told", width=4, primary_types=2).conv.out_channels == 4
+    with pytest.raises(UserError, match="has to be told its width; give --options width=VALUE"):
+        create_model("told")
+    with pytest.raises(UserError, match="name 'Elsewhere' is not defined"):
+        create_model("typed")
 
 
 def test_integer_dropout_is_a_number():

@@ -74,6 +74,19 @@ def test_a_batch_of_one_and_autocast(name):
     assert all(p.grad.isfinite().all() for p in model.parameters())
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
+@pytest.mark.parametrize("name", NAMES)
+def test_models_of_other_types(name, dtype):
+    torch.manual_seed(0)
+    model, batch = create_model(name, **SMALL).eval(), digits(2)
+    expected = model(batch.images).answers
+    batch = batch._replace(images=batch.images.to(dtype))
+    loss, _ = answer_and_loss(model.to(dtype), batch, Progress.at(0, 1))
+    loss.backward()
+    assert loss.isfinite() and all(p.grad.isfinite().all() for p in model.parameters())
+    torch.testing.assert_close(model(batch.images).answers.float(), expected, atol=0.05, rtol=0)
+
+
 @pytest.mark.parametrize("shape", [(3, 17, 17), (2, 32, 40)])
 @pytest.mark.parametrize("name", NAMES)
 def test_any_size_and_channels(name, shape):

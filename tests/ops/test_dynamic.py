@@ -298,6 +298,8 @@ def test_mistakes_are_sentences():
         routing_trace(u[:, 1:], W)
     with pytest.raises(UserError, match=r"u_hat .*must be \[N, I, J, E\]"):
         dynamic_routing_votes(torch.zeros(2, 3, 4))
+    with pytest.raises(UserError, match="give floating-point votes"):
+        dynamic_routing_votes(torch.zeros(2, 3, 4, 5, dtype=torch.long))
     with pytest.raises(UserError, match="give floating-point numbers"):
         dynamic_routing(u.long(), W)
     with pytest.raises(UserError, match=r"W .*must be \[I, J, E, D\]"):

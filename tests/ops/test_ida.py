@@ -156,6 +156,7 @@ def test_mistakes_are_sentences():
     u_hat, weight, bias = inputs()
     for call, sentence in [
         (lambda: ida_routing(u_hat[0], weight, bias), r"must be \[N, P, I, J, E\]"),
+        (lambda: ida_routing(u_hat[0, 0, 0, 0], weight, bias), r"must be \[N, P, I, J, E\]"),
         (lambda: ida_routing(u_hat, weight[1:], bias), r"must be \[4\]"),
         (lambda: ida_routing(u_hat, weight, bias, 0), "num_iters must be at least 1, not 0"),
         (lambda: ida_trace(u_hat, weight, bias, 0), "num_iters must be at least 1, not 0"),

@@ -114,6 +114,12 @@ def test_targets_that_do_not_fit_are_a_sentence(shape):
         margin_loss(torch.rand(2, 3), torch.zeros(shape))
 
 
+@pytest.mark.parametrize("shape", [(2, 1), (1,), (3,), ()])
+def test_weights_that_do_not_fit_are_a_sentence(shape):
+    with pytest.raises(UserError, match=r"do not fit 2 samples; give \[2\]"):
+        margin_loss(torch.rand(2, 3), torch.tensor([0, 1]), weights=torch.ones(shape))
+
+
 @pytest.mark.parametrize("loss", [margin_loss, spread_loss])
 @pytest.mark.parametrize(
     ("labels", "sentence"),

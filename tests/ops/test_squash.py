@@ -13,7 +13,8 @@ from machine import DEVICE, HALF, INTERPRETED, gpu, interpreted
 from torch import Tensor
 from torch._subclasses import FakeTensorMode
 
-from capsnet.ops import squash
+from capsnet.errors import UserError
+from capsnet.ops import exponential_squash, squash
 
 plain = import_module("capsnet.ops.squash")  # capsnet.ops.squash itself is the function
 
@@ -108,6 +109,12 @@ def test_nothing_is_squashed_to_nothing(shape):
     v.sum().backward()
     assert v.shape == s.grad.shape == shape
     assert plain.squash_gradient(s.detach(), v.detach()).shape == shape
+
+
+@pytest.mark.parametrize("function", [squash, exponential_squash])
+def test_whole_numbers_are_not_squashed_to_zero(function):
+    with pytest.raises(UserError, match="int64 cannot be squashed; give floating-point"):
+        function(torch.tensor([3, 4]))
 
 
 def test_transforms_exports_and_traces():

@@ -91,6 +91,7 @@ def test_numbers_by_hand():
         (OneLabel(NAMES), torch.tensor([0, 1, 3]), "run from 0 to 3"),
         (OneLabel(NAMES), torch.zeros(3), "must be int64"),
         (Pairs(NAMES), torch.tensor([0, 1, 2]), r"int64 \[3, 2\]"),
+        (Pairs(NAMES), torch.tensor([[0, 1], [2, 2], [1, 0]]), "two different classes"),
         (SeveralLabels(NAMES), torch.full((3, 3), 2), "zeros and ones"),
         (SeveralLabels(NAMES), torch.zeros(3, 2), "zeros and ones"),
         (ANGLE, torch.zeros(3), "finite floats"),
@@ -149,3 +150,24 @@ def test_a_model_is_not_trained_for_what_it_cannot_answer():
 def test_progress_of_a_run():
     progress = Progress.at(25, total_steps=100, steps_per_epoch=10)
     assert progress.epoch.item() == 2 and progress.share.item() == 0.25
+
+
+@pytest.mark.parametrize(
+    ("names", "sentence"),
+    [
+        (range(2), "must be words, not range"),
+        ("ab", "'ab'"),
+        (("a", "b", "a"), "Two are called 'a'"),
+    ],
+)
+def test_names_that_are_no_different_words_are_a_sentence(names, sentence):
+    for task in (OneLabel, SeveralLabels, lambda x: Numbers(x, ("",) * 2, ((0.0, 1.0),) * 2)):
+        with pytest.raises(UserError, match=sentence):
+            task(names)
+    with pytest.raises(UserError, match=sentence):
+        Split(torch.zeros(2, 1, 8, 8, dtype=torch.uint8), torch.tensor([0, 1]), names)
+
+
+def test_lists_are_taken_as_tuples():
+    task = Numbers(["angle"], ["°"], [[0.0, 1.0]])
+    assert task == Numbers(("angle",), ("°",), ((0.0, 1.0),)) == task_from_json(task.to_json())

@@ -3,12 +3,13 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from capsnet.data import ImageStream, OverlapStream
+from capsnet.data import ImageStream, OverlapStream, Split
 from capsnet.data.sets.digits import load_digits
-from capsnet.models import create_model
+from capsnet.errors import UserError
+from capsnet.models import Output, create_model
 from capsnet.models.model import Progress
 from capsnet.ops import margin_loss
-from capsnet.tasks import Pairs
+from capsnet.tasks import Pairs, Sets
 from capsnet.tasks.labels import present, wrong
 from capsnet.training.evaluation import evaluate, pack, unpack
 from capsnet.training.step import answer_and_loss
@@ -76,6 +77,19 @@ def test_each_of_two_labelled_capsules_draws_its_own_digit(digits):
         for k in range(2)
     )
     torch.testing.assert_close(loss, margin + 0.5 * draw)
+
+
+@pytest.mark.parametrize("kind", [Pairs, Sets])
+def test_an_image_of_several_objects_is_not_the_part_of_each(kind):
+    images, labels = torch.zeros(3, 1, 28, 28).byte(), torch.tensor([[0, 2], [1, 0], [2, 1]])
+    batch = take(ImageStream(Split(images, labels, kind(("a", "b", "c")))))
+    name, sizes = "capsnet_small", {"conv_channels": 4}
+    if kind is Sets:
+        name, sizes = "capsnet_slots", {"channels": (4,)}
+    model = create_model(
+        name, image_shape=(1, 28, 28), num_classes=3, primary_types=2, decoder=(8,), **sizes
+    )
+    assert batch.parts is None and answer_and_loss(model, batch, START)[0].isfinite()
 
 
 def test_margin_loss_is_of_the_lengths_themselves(model, digits):
@@ -164,3 +178,16 @@ def test_wrong_images_survive_packing():
     wrong = np.random.default_rng(0).random(100_003) < 0.05
     text = pack(wrong)
     assert np.array_equal(unpack(text, len(wrong)), wrong) and len(text) < 8_000
+
+
+def test_a_model_that_breaks_its_contract_is_a_sentence(model, digits, monkeypatch):
+    forward, loss = model.forward, model.loss
+    monkeypatch.setattr(model, "loss", lambda *args: loss(*args).expand(2))
+    with pytest.raises(UserError, match="loss of capsnet_small is not one number"):
+        answer_and_loss(model, digits, START)
+    monkeypatch.setattr(model, "forward", lambda images: forward(images).answers)
+    with pytest.raises(UserError, match="capsnet_small gives no Output; let forward return"):
+        answer_and_loss(model, digits, START)
+    monkeypatch.setattr(model, "forward", lambda images: Output(images, forward(images).v))
+    with pytest.raises(UserError, match=r"gives answers \[12, 10, 16\]; .* \[12, 10\]"):
+        answer_and_loss(model, digits, START)

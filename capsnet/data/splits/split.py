@@ -14,6 +14,7 @@ from capsnet.data.splits.mapped import Mapped
 from capsnet.errors import UserError
 from capsnet.pictures.reading import BYTE_WHITE, DEEP_WHITE
 from capsnet.tasks import Labels, OneLabel, Task
+from capsnet.tasks.task import words
 
 CHUNK = 4096
 
@@ -53,7 +54,12 @@ class Split:
         groups: Sequence[str] = (),
         factors: Factors | None = None,
     ) -> None:
-        task = task if isinstance(task, Task) else OneLabel(tuple(task))
+        task = task if isinstance(task, Task) else OneLabel(words(task))
+        if not isinstance(images, Tensor | Mapped) or not isinstance(labels, Tensor):
+            raise UserError(
+                f"Images and labels must be tensors, not {type(images).__name__} and "
+                f"{type(labels).__name__}; convert them by torch.as_tensor."
+            )
         if images.dtype not in (torch.uint8, torch.int16) or images.ndim != 4:
             raise UserError(
                 f"Images must be uint8 or int16 [M, C, H, W], not {images.dtype} "

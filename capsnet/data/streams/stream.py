@@ -17,7 +17,7 @@ from capsnet.data.splits.split import Split
 from capsnet.data.streams.augmentation import Augment, Mover, Plan
 from capsnet.data.streams.tones import check_tones, draw_tones, tone
 from capsnet.errors import UserError
-from capsnet.tasks import Batch, SeveralLabels, Task
+from capsnet.tasks import Batch, Pairs, Sets, SeveralLabels, Task
 
 TEST_SEED = 2017
 
@@ -84,10 +84,11 @@ def taken(split: Split, plan: Plan) -> Tensor:
 
 
 def label(images: Tensor, split: Split, index: Tensor) -> Batch:
-    """Return images [N, C, H, W] of one object each as a batch, with the labels at index [N]."""
+    """Return images [N, C, H, W] as a batch, with the labels at index [N]."""
     labels = split.task.batched(split.labels[index])
-    # An image of several labels has no part that would belong to one of them.
-    return Batch(images, labels, None if isinstance(split.task, SeveralLabels) else images[:, None])
+    # In an image of several objects it is not known which part belongs to which.
+    several = isinstance(split.task, SeveralLabels | Pairs | Sets)
+    return Batch(images, labels, None if several else images[:, None])
 
 
 class ImageStream(Stream):

@@ -1,6 +1,8 @@
 """The contract of a routing inside a layer: votes in, upper capsules out, parameters its own.
 
-class Mine(Routing): forward(u_hat, lower, share) -> Capsules; trace likewise -> RoutingTrace
+class Mine(Routing): forward(u_hat, lower, share) -> Capsules
+
+With trace, which takes the same and returns a RoutingTrace, models that have it inside are traced.
 """
 
 from abc import ABC, abstractmethod
@@ -8,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor, nn
 
+from capsnet.errors import UserError
 from capsnet.layers.capsules import Capsules
 from capsnet.ops.trace import RoutingTrace
 from capsnet.ops.windows import Share, over_parents
@@ -26,7 +29,13 @@ class Routing(nn.Module, ABC):
 
     def trace(self, u_hat: Tensor, lower: Capsules, share: Share = over_parents) -> RoutingTrace:
         """Return every iteration; places count as samples, [N * P, …]."""
-        raise NotImplementedError(f"{type(self).__name__} cannot be followed step by step")
+        name = type(self).__name__
+        raise UserError(f"{name} cannot be followed step by step; give it a method trace.")
+
+    @property
+    def is_traced(self) -> bool:
+        """Whether it has a `trace` of its own."""
+        return type(self).trace is not Routing.trace
 
     if TYPE_CHECKING:
 

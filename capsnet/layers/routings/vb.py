@@ -42,6 +42,7 @@ class VbRouting(Routing):
 
     def normalised(self, m: Tensor, logits: Tensor) -> tuple[Tensor, Tensor]:
         """Return the norm of the means, and the sigmoid of that of the logits."""
+        m, logits = m.to(self.beta_u.dtype), logits.to(self.beta_u.dtype)
         return self.pose_norm(m), torch.sigmoid(self.a_norm(logits))
 
     def extra_repr(self) -> str:

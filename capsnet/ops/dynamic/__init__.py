@@ -105,6 +105,8 @@ def dynamic_routing_votes(
     _check(num_iters, gradient)
     if u_hat.dim() != 4:
         raise UserError(f"u_hat of shape {tuple(u_hat.shape)} must be [N, I, J, E].")
+    if not u_hat.is_floating_point():
+        raise UserError(f"u_hat of type {u_hat.dtype} cannot be routed; give floating-point votes.")
     _check_bias(bias, *u_hat.shape[2:])
     return route_votes(u_hat, num_iters, bias, gradient, leaky)
 

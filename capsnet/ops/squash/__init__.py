@@ -9,6 +9,7 @@ torch's own operations, which it merges with what comes before and after.
 import torch
 from torch import Tensor
 
+from capsnet.errors import UserError
 from capsnet.ops.gpu import TRITON
 from capsnet.ops.plain import needs_plain
 
@@ -34,11 +35,18 @@ def squash(s: Tensor, dim: int = -1) -> Tensor:
         >>> squash(torch.tensor([3.0, 4.0]))  # |s| = 5, so |v| = 25 / 26
         tensor([0.5769, 0.7692])
     """
+    check_floats(s)
     if not torch.compiler.is_compiling() and _has_kernels(s, dim) and not needs_plain():
         from capsnet.ops.squash.fused import squash_forward
 
         return squash_forward(s)
     return squash_plain(s, dim)
+
+
+def check_floats(s: Tensor) -> None:
+    """Raise a UserError for vectors of whole numbers: what is shorter than one would be zero."""
+    if not s.is_floating_point():
+        raise UserError(f"s of type {s.dtype} cannot be squashed; give floating-point numbers.")
 
 
 def widened(x: Tensor) -> Tensor:

@@ -6,7 +6,8 @@ v = exponential_squash(s)
 import torch
 from torch import Tensor
 
-HALF = (torch.float16, torch.bfloat16)
+from capsnet.ops.squash import check_floats, widened
+
 HUGE = 2.0**30  # of a component: above, |s|^2 may overflow, and 1 - e^-|s| is 1
 
 
@@ -25,9 +26,10 @@ def exponential_squash(s: Tensor, dim: int = -1) -> Tensor:
         >>> exponential_squash(torch.tensor([3.0, 4.0]))  # |s| = 5, so |v| = 1 - e^-5
         tensor([0.5960, 0.7946])
     """
+    check_floats(s)
     if s.dim() > 0 and s.shape[dim] == 0:
         return s.clone()
-    wide = s.float() if s.dtype in HALF else s
+    wide = widened(s)
     largest = wide.detach().abs().amax(dim=dim, keepdim=True)
     scale = torch.where(largest > HUGE, largest, 1)
     wide = wide / scale
