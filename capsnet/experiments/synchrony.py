@@ -317,7 +317,6 @@ EXPERIMENTS = (
         SMALL,
         "Routing by synchronisation: small digits, a small stem",
         small_recipes,
-        {row_name(DIGITS, LONG): 1}
-        | {row_name(DIGITS, x): 3 for x in (FIXED, STILL_FIXED, ROUTING)},
+        {row_name(DIGITS, LONG): 1},
     ),
 )

@@ -23,7 +23,13 @@ def test_what_comes_back_is_asked_as_a_point_of_a_circle(factors):
 
 
 def test_factors_follow_their_images(factors):
-    split = Split(torch.zeros(3, 1, 2, 2, dtype=torch.uint8), torch.arange(3), "abc", "xyz", "uvw")
+    split = Split(
+        torch.zeros(3, 1, 2, 2, dtype=torch.uint8),
+        torch.arange(3),
+        ("a", "b", "c"),
+        tuple("xyz"),
+        tuple("uvw"),
+    )
     split = Split(split.images, split.labels, split.task, "xyz", "uvw", factors)
     few = split.subset([2, 0]).to("cpu").with_channels(3)
     assert few.image_shape == (3, 2, 2) and (few.files, few.groups) == (("z", "x"), ("w", "u"))
@@ -45,4 +51,4 @@ def test_each_image_and_each_name_has_its_factors(factors):
             Factors(*wrong)
     with pytest.raises(AssertionError):
         images = torch.zeros(2, 1, 2, 2, dtype=torch.uint8)
-        Split(images, torch.zeros(2, dtype=torch.long), "ab", factors=factors)
+        Split(images, torch.zeros(2, dtype=torch.long), ("a", "b"), factors=factors)
