@@ -211,9 +211,7 @@ TABLE = (
     Entry("multidigits", "two overlapping of the digits, 36×36", CC, INSIDE, _digits, _overlaps),
     Entry("crowds", "one to three digits, 48×48", CC, "mnist", _mnist, _crowds, MNIST),
     Entry("crowd_digits", "one to three of the digits, 48×48", CC, INSIDE, _digits, _crowds),
-    Entry(
-        "small_crowds", "the same at half size, 40×40", CC, "mnist", _mnist, _small_crowds, MNIST
-    ),
+    Entry("small_crowds", "crowds of half size, 40×40", CC, "mnist", _mnist, _small_crowds, MNIST),
     Entry("hollow", "two to four outlines of shapes", "MIT", RULE, _hollow, _crowds_of_shapes),
     Entry("turned_digits", "the digits, and their angle is asked", CC, INSIDE, _digits, _turned),
     Entry("mnist40", "MNIST placed at random, 40×40", CC, "mnist", _mnist, _placed, MNIST),

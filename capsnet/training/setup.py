@@ -84,6 +84,7 @@ def build_model(config: TrainConfig, stream: Stream) -> Model:
         if config.freeze:
             model.freeze()
     weighed = config.reconstruction_weight != TrainConfig.reconstruction_weight
+    # What draws slots draws no single class, which is what `draws` stands for.
     if weighed and model.draws is None and getattr(model, "decoder", None) is None:
         raise UserError(f"{config.model} draws no pictures; leave --reconstruction-weight out.")
     model.set_task(task)

@@ -2,6 +2,7 @@ import pytest
 import torch
 
 from capsnet.data import open_data
+from capsnet.experiments.binding import kept_bytes, misses, misses_known
 from capsnet.experiments.runner.records import read
 from capsnet.experiments.runner.run import reproduce
 from capsnet.experiments.synchrony import (
@@ -11,9 +12,6 @@ from capsnet.experiments.synchrony import (
     EXPERIMENTS,
     NAME,
     PHASES,
-    kept_bytes,
-    misses,
-    misses_known,
     row_name,
     small_recipes,
 )
@@ -58,6 +56,18 @@ def test_memory_is_what_autograd_keeps(binding):
     # At least the first two convolutions' results, 48×48 of 8 channels, in fp32.
     assert eight > 8 * 2 * 48 * 48 * 8 * 4
     assert not model.training
+
+
+def test_memory_of_what_was_freed_is_not_counted():
+    stream = open_data("crowd_digits", "test", num_samples=8)
+    batch = stream.batch(stream.plan(None))
+    options = {"channels": (8, 8), "primary_types": 4, "decoder": (16,)}
+    found = set()
+    for seed in range(3):  # without steps the couplings are made and dropped
+        torch.manual_seed(seed)
+        model = create_model("capsnet_slots", num_steps=0, **options)
+        found.add(kept_bytes(model, batch))
+    assert len(found) == 1
 
 
 def test_every_row_of_the_small_comparison_can_be_built():
